@@ -1,0 +1,91 @@
+//! The alert: what one message to one subscriber says. How it looks is `delivery`'s business; whether it goes is `plan`'s.
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::Event;
+use crate::rate::Rate;
+use crate::time::{Span, Timestamp};
+
+/// An event first alerted longer than this after its origin is marked late.
+pub const LATE_AFTER: Span = Span::from_seconds(3_600);
+/// A digest lists at most this many events, the largest first; its count tells of all.
+pub const MAX_DIGEST_EVENTS: usize = 50;
+
+/// One message to one subscriber, as it stands in the outbox.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Alert {
+    /// The same at every attempt, so that a receiver can drop a repeat: the email's Message-ID, the webhook's id.
+    pub id: String,
+    /// The subscriber's name.
+    pub subscriber: String,
+    pub created_at: Timestamp,
+    pub content: Content,
+    pub explanation: Explanation,
+}
+
+/// What the message is about.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Content {
+    /// One event that matches the subscriber's interest.
+    Event { event: Box<Event>, late: bool },
+    /// What was withheld since the last digest.
+    Digest(Digest),
+}
+
+/// The events withheld from one subscriber, so that nothing is withheld in silence.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Digest {
+    /// When the first of them was withheld.
+    pub since: Timestamp,
+    /// How many were withheld.
+    pub count: u64,
+    /// The largest of them, largest first, at most [`MAX_DIGEST_EVENTS`]; never empty.
+    pub events: Vec<Event>,
+}
+
+/// Why the message came and what may come next; every message ends with it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// Why it came, in one sentence.
+    pub reason: String,
+    /// What the limiter promises, in one sentence.
+    pub promise: String,
+    pub rate: Rate,
+    /// The most that the limiter admits at once: the bucket, or the rate's N.
+    pub burst: u64,
+    /// How many more may come at once after this one.
+    pub remaining: u64,
+    /// When the next may come if nothing else happens; not after `created_at` while some remain.
+    pub retry_at: Timestamp,
+    /// When the limiter is back to full if nothing else happens.
+    pub reset_at: Timestamp,
+}
+
+impl Alert {
+    /// One line for people: a subject, a log line.
+    #[must_use]
+    pub fn title(&self) -> String {
+        match &self.content {
+            Content::Event { event, late: false } => event.title(),
+            Content::Event { event, late: true } => format!("{} (late)", event.title()),
+            Content::Digest(digest) => match digest.events.first() {
+                Some(largest) => format!("{} withheld, the largest {}", earthquakes(digest.count), largest.title()),
+                None => format!("{} withheld", earthquakes(digest.count)),
+            },
+        }
+    }
+
+    /// The largest event that it tells of, for sending the most urgent first.
+    #[must_use]
+    pub fn largest(&self) -> Option<&Event> {
+        match &self.content {
+            Content::Event { event, .. } => Some(event),
+            Content::Digest(digest) => digest.events.first(),
+        }
+    }
+}
+
+fn earthquakes(count: u64) -> String {
+    if count == 1 { "1 event".to_owned() } else { format!("{count} events") }
+}
