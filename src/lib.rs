@@ -5,6 +5,7 @@
 
 pub mod alert;
 pub mod event;
+pub mod limiter;
 pub mod rate;
 pub mod subscriber;
 pub mod time;

@@ -46,6 +46,11 @@ impl Rate {
         Ok(Rate { limit: small, window })
     }
 
+    /// A rate from parts that came out of one.
+    pub(crate) const fn from_checked(limit: u32, window: Span) -> Rate {
+        Rate { limit, window }
+    }
+
     /// `n`: admissions per window.
     #[must_use]
     pub const fn limit(self) -> u32 {

@@ -1,0 +1,126 @@
+//! The token bucket as GCRA: one stored number, the theoretical arrival time, in ticks times `n` so that it stays whole.
+//!
+//! Source: ITU-T I.371 (generic cell rate algorithm, virtual scheduling), which admits exactly what a bucket of `b` tokens
+//! does that starts full and refills `n` per `w`.
+
+use super::decision::{Outlook, Request, Verdict};
+use super::exact::{ceil_div, count, floor_div};
+use crate::rate::Rate;
+use crate::time::{Span, Timestamp};
+
+/// The theoretical arrival time of a bucket that was never used: long before any timestamp, far from overflow.
+const FULL: i128 = i128::MIN / 4;
+
+/// A bucket of `b` tokens with refill `n` per `w`, and how far it is spent. 32 bytes.
+///
+/// In units of ticks times `n` one token is worth `w`, and `tat - now * n` is the *debt*: 0 in a full bucket, `b * w` in
+/// an empty one. With `n` to 10^9, `w` to ten years and `b` to 10^9 every product stays below 2^100.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TokenBucket {
+    tat: i128,
+    window: u64,
+    limit: u32,
+    bucket: u32,
+}
+
+impl TokenBucket {
+    /// A full bucket of `bucket` tokens (at least 1).
+    #[must_use]
+    pub const fn new(rate: Rate, bucket: u32) -> TokenBucket {
+        TokenBucket { tat: FULL, window: rate.window().ticks(), limit: rate.limit(), bucket }
+    }
+
+    /// A bucket at a stored theoretical arrival time, in ticks times `n`.
+    pub(super) const fn at(rate: Rate, bucket: u32, tat: i128) -> TokenBucket {
+        TokenBucket { tat: if tat < FULL { FULL } else { tat }, ..TokenBucket::new(rate, bucket) }
+    }
+
+    pub(super) const fn tat(&self) -> i128 {
+        self.tat
+    }
+
+    fn scaled(&self, now: Timestamp) -> i128 {
+        i128::from(now.ticks()) * i128::from(self.limit)
+    }
+
+    fn capacity(&self) -> i128 {
+        i128::from(self.bucket) * i128::from(self.window)
+    }
+
+    /// A theoretical arrival time more than a full bucket ahead comes from a clock that stepped back: it counts as empty.
+    fn debt(&self, now: Timestamp) -> i128 {
+        (self.tat - self.scaled(now)).clamp(0, self.capacity())
+    }
+
+    /// Admits the request if the tokens are there, and takes its cost. A refused request costs nothing.
+    pub fn admit(&mut self, now: Timestamp, request: Request) -> Verdict {
+        let needed = i128::from(request.needed()) * i128::from(self.window);
+        let (now, capacity) = (self.scaled(now), self.capacity());
+        let debt = (self.tat - now).clamp(0, capacity);
+        if debt + needed <= capacity {
+            self.tat = now + debt + i128::from(request.cost) * i128::from(self.window);
+            Verdict::Admitted
+        } else {
+            // Keeps the clamp, so that a clock that stepped back locks nobody out for longer than a refill.
+            self.tat = self.tat.min(now + capacity);
+            if needed > capacity { Verdict::Never } else { Verdict::Refused }
+        }
+    }
+
+    /// What would be answered next, at `now`.
+    #[must_use]
+    pub fn outlook(&self, now: Timestamp, request: Request) -> Outlook {
+        let (start, capacity, debt) = (self.scaled(now), self.capacity(), self.debt(now));
+        let needed = i128::from(request.needed()) * i128::from(self.window);
+        let remaining = floor_div(capacity - debt, self.window) - i128::from(request.keep);
+        let at = |scaled: i128| Timestamp::saturating_from_ticks(ceil_div(scaled, u64::from(self.limit)));
+        Outlook {
+            remaining: count(remaining),
+            retry_at: (needed <= capacity).then(|| at(start + (debt + needed - capacity).max(0))),
+            reset_at: at(start + debt),
+        }
+    }
+
+    /// The time at which a queue that serves one request every `w / n` would serve the next, in ticks times `n`.
+    pub(super) fn turn(&self, now: Timestamp) -> i128 {
+        self.scaled(now) + self.debt(now)
+    }
+
+    /// Tokens that are spent at `now`, a begun one counted whole.
+    pub(super) fn spent(&self, now: Timestamp) -> u64 {
+        count(ceil_div(self.debt(now), self.window))
+    }
+
+    /// The same number of spent tokens, fractions rounded up, in a bucket of another size and rate.
+    pub(super) fn carried_over(&self, rate: Rate, bucket: u32, now: Timestamp) -> TokenBucket {
+        let mut next = TokenBucket::new(rate, bucket);
+        let (debt, old, new) = (self.debt(now), self.window, next.window);
+        let (whole, rest) = (floor_div(debt, old), debt.rem_euclid(i128::from(old)));
+        let carried = whole * i128::from(new) + ceil_div(rest * i128::from(new), old);
+        next.tat = next.scaled(now) + carried.min(next.capacity());
+        next
+    }
+
+    /// A bucket of which `spent` tokens are gone, at most all.
+    pub(super) fn with_spent(rate: Rate, bucket: u32, spent: u32, now: Timestamp) -> TokenBucket {
+        let mut next = TokenBucket::new(rate, bucket);
+        next.tat = next.scaled(now) + (i128::from(spent) * i128::from(next.window)).min(next.capacity());
+        next
+    }
+
+    /// Tokens left at `now`, fractions included, for a picture's token line; not for decisions.
+    #[must_use]
+    pub fn level(&self, now: Timestamp) -> f64 {
+        (self.capacity() - self.debt(now)) as f64 / self.window as f64
+    }
+
+    /// The rate it was made with.
+    #[must_use]
+    pub(super) fn rate(&self) -> Rate {
+        Rate::from_checked(self.limit, Span::from_ticks(self.window))
+    }
+
+    pub(super) const fn bucket(&self) -> u32 {
+        self.bucket
+    }
+}
