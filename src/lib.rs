@@ -4,7 +4,10 @@
 //! edge owns one outside thing each; the host wires them. `docs/architecture.md` is the map.
 
 pub mod alert;
+pub mod backoff;
 pub mod event;
+pub mod identity;
+pub mod interest;
 pub mod rate;
 pub mod subscriber;
 pub mod time;
