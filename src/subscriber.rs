@@ -7,10 +7,63 @@ use email_address::EmailAddress;
 use serde::{Deserialize, Serialize, de};
 use url::Url;
 
+use crate::interest::Interest;
+use crate::limiter::Policy;
+
 /// The longest name of a subscriber, in bytes.
 pub const MAX_NAME_BYTES: usize = 64;
 /// The longest address or URL of a destination, in bytes.
 pub const MAX_DESTINATION_BYTES: usize = 2_048;
+
+/// One recipient: everything about it that an operator sets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Subscriber {
+    pub name: SubscriberName,
+    pub destination: Destination,
+    #[serde(default)]
+    pub interest: Interest,
+    pub policy: Policy,
+    #[serde(default)]
+    pub excess: Excess,
+    #[serde(default)]
+    pub mode: Mode,
+}
+
+/// What happens to an event that the limiter refuses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Excess {
+    /// One message tells of all of them as soon as the limiter allows one again.
+    #[default]
+    Digest,
+    /// Each waits for its turn, the largest first; what waited too long goes into a digest.
+    Delay,
+    /// The ledger alone tells of it.
+    Drop,
+}
+
+/// Whether the limiter's refusals count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    #[default]
+    Enforce,
+    /// Decides and records, but withholds nothing: shows what a limit would do.
+    Shadow,
+}
+
+/// Whether a subscriber takes part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Standing {
+    #[default]
+    Active,
+    /// By the operator, until resumed.
+    Paused,
+    /// By the daemon, because the destination refused for good.
+    Disabled,
+}
 
 /// A subscriber's name: 1 to [`MAX_NAME_BYTES`] letters, digits, `.`, `_`, `-` or `@`, the first a letter or a digit.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -41,6 +94,8 @@ pub enum SubscriberError {
     Name(String),
     #[error("'{0}' is not an email address: expected one address like anna@example.org, without a display name")]
     Address(String),
+    #[error("'{text}' is not known here: expected {expected}")]
+    Word { text: String, expected: &'static str },
     #[error("'{url}' is not a webhook URL: {fault}")]
     Webhook { url: String, fault: &'static str },
 }
@@ -155,6 +210,32 @@ impl fmt::Display for Destination {
             Destination::Webhook(url) => url.fmt(f),
         }
     }
+}
+
+macro_rules! words {
+    ($($name:ident { $($variant:ident = $word:literal),* } $what:literal;)*) => {$(
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(match self { $($name::$variant => $word),* })
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = SubscriberError;
+
+            fn from_str(text: &str) -> Result<$name, SubscriberError> {
+                match text {
+                    $($word => Ok($name::$variant),)*
+                    _ => Err(SubscriberError::Word { text: text.to_owned(), expected: $what }),
+                }
+            }
+        }
+    )*};
+}
+words! {
+    Excess { Digest = "digest", Delay = "delay", Drop = "drop" } "digest, delay or drop";
+    Mode { Enforce = "enforce", Shadow = "shadow" } "enforce or shadow";
+    Standing { Active = "active", Paused = "paused", Disabled = "disabled" } "active, paused or disabled";
 }
 
 #[cfg(test)]

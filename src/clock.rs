@@ -1,0 +1,50 @@
+//! What time it is: the only place that asks the system.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::time::Timestamp;
+
+/// Tells the time.
+pub trait Clock: Send + Sync {
+    /// The present instant.
+    fn now(&self) -> Timestamp;
+}
+
+/// The system's clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is the place")]
+    fn now(&self) -> Timestamp {
+        let ticks = match SystemTime::now().duration_since(UNIX_EPOCH) {
+            Ok(after) => i128::try_from(after.as_micros()).unwrap_or(i128::MAX),
+            Err(before) => -i128::try_from(before.duration().as_micros()).unwrap_or(i128::MAX),
+        };
+        Timestamp::saturating_from_ticks(ticks)
+    }
+}
+
+/// A clock that stands where it is set, for the demonstration and for tests.
+#[derive(Debug)]
+pub struct ManualClock(AtomicI64);
+
+impl ManualClock {
+    /// A clock that stands at `at`.
+    #[must_use]
+    pub fn at(at: Timestamp) -> ManualClock {
+        ManualClock(AtomicI64::new(at.ticks()))
+    }
+
+    /// Sets it.
+    pub fn set(&self, at: Timestamp) {
+        self.0.store(at.ticks(), Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::saturating_from_ticks(self.0.load(Ordering::SeqCst).into())
+    }
+}

@@ -1,0 +1,379 @@
+//! Deciding in chunks: one event and a range of subscribers in one transaction that holds the decisions, the limiters' new
+//! states and the outbox rows. What to decide is the caller's; that all of it is written or nothing is the store's.
+
+use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, named_params, params};
+
+use super::rows::{At, Json, Word, optional_at};
+use super::subscribers::{StoredSubscriber, SubscriberKey, read_limiter, read_subscriber};
+use super::{Store, StoreError, step};
+use crate::alert::Alert;
+use crate::event::{Event, Magnitude};
+use crate::limiter::Limiter;
+use crate::plan::{Held, Message, Outcome, Plan, Release};
+use crate::subscriber::{Standing, Subscriber};
+use crate::time::Timestamp;
+
+/// Subscribers that one transaction decides on. Small enough that nothing else waits long, large enough to spread the sync.
+const CHUNK: i64 = 1_000;
+/// What is held for one subscriber and told in one go; more waits for the next message.
+const MAX_HELD: i64 = 10_000;
+
+/// An event on which subscribers are still to be asked.
+#[derive(Clone, Debug)]
+pub struct DispatchTask {
+    pub event_key: i64,
+    pub event: Event,
+    first_seen_at: Timestamp,
+    baseline: bool,
+    from: i64,
+}
+
+/// A subscriber who is asked: interested, active, and not yet decided on this event.
+#[derive(Debug)]
+pub struct Candidate<'a> {
+    pub subscriber: &'a Subscriber,
+    pub limiter: &'a mut Limiter,
+}
+
+/// What one chunk did.
+#[derive(Debug, Default)]
+pub struct Chunk {
+    /// The subscribers' names with what was decided, in order.
+    pub decided: Vec<(String, Plan)>,
+    /// Subscribers whose limiter cannot be read, with the fault: nothing was decided for them.
+    pub undecided: Vec<(String, String)>,
+    /// Whether subscribers are left for another chunk.
+    pub more: bool,
+}
+
+/// A subscriber of whom something is withheld and whose limiter may allow a message now.
+#[derive(Debug)]
+pub struct Waking {
+    pub subscriber_key: SubscriberKey,
+    pub name: String,
+}
+
+impl Store {
+    /// The event to decide next: the largest that is not finished.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be read.
+    pub fn next_dispatch(&self) -> Result<Option<DispatchTask>, StoreError> {
+        let sql = "SELECT event_key, body, first_seen_at, fate = 'baseline' AS baseline, dispatch_from FROM events
+                   WHERE dispatch_from IS NOT NULL ORDER BY magnitude DESC, origin_at LIMIT 1";
+        let task = self.connection.prepare_cached(sql).and_then(|mut statement| {
+            statement
+                .query_row([], |row| {
+                    Ok(DispatchTask {
+                        event_key: row.get("event_key")?,
+                        event: row.get::<_, Json<Event>>("body")?.0,
+                        first_seen_at: row.get::<_, At>("first_seen_at")?.0,
+                        baseline: row.get("baseline")?,
+                        from: row.get("dispatch_from")?,
+                    })
+                })
+                .optional()
+        });
+        task.map_err(step("find the next event to decide"))
+    }
+
+    /// Decides the task's event for its next chunk of subscribers, calling `decide` for each candidate.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the database cannot be read or written; nothing is decided then.
+    pub fn decide_chunk(
+        &mut self,
+        task: &DispatchTask,
+        now: Timestamp,
+        mut decide: impl FnMut(Candidate<'_>, &Event) -> Plan,
+    ) -> Result<Chunk, StoreError> {
+        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let transaction = begin.map_err(step("begin a decision"))?;
+        let stored = undecided_subscribers(&transaction, task)?;
+        let mut chunk = Chunk { more: stored.len() == usize::try_from(CHUNK).unwrap_or(usize::MAX), ..Chunk::default() };
+        let next = stored.last().map(|last| last.key.0 + 1);
+        for StoredSubscriber { key, subscriber, active_since, limiter, .. } in stored {
+            if !subscriber.interest.matches(&task.event) || !is_news(&transaction, task, &subscriber, active_since)? {
+                continue;
+            }
+            let name = subscriber.name.to_string();
+            let mut limiter = match limiter {
+                Ok(limiter) => carried(limiter, &subscriber, now),
+                Err(fault) => {
+                    write_undecided(&transaction, task.event_key, key, &fault, now)?;
+                    chunk.undecided.push((name, fault));
+                    continue;
+                }
+            };
+            let plan = decide(Candidate { subscriber: &subscriber, limiter: &mut limiter }, &task.event);
+            let alert_id = format!("{}-{}-{}", self.installation, key.0, task.event_key);
+            write_plan(&transaction, task.event_key, key, &subscriber, &plan, alert_id, now)?;
+            write_limiter(&transaction, key, &limiter)?;
+            chunk.decided.push((name, plan));
+        }
+        transaction
+            .execute("UPDATE events SET dispatch_from = ?2 WHERE event_key = ?1", params![task.event_key, next.filter(|_| chunk.more)])
+            .map_err(step("record how far an event is decided"))?;
+        transaction.commit().map_err(step("commit the decisions"))?;
+        Ok(chunk)
+    }
+
+    /// The active subscribers to ask again now on behalf of what is withheld, the longest waiting first.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be read.
+    pub fn waking(&self, now: Timestamp) -> Result<Vec<Waking>, StoreError> {
+        let sql = "SELECT subscriber_key, name FROM subscribers
+                   WHERE wake_at <= ?1 AND standing = 'active' AND removed_at IS NULL ORDER BY wake_at LIMIT ?2";
+        let rows = self.connection.prepare_cached(sql).and_then(|mut statement| {
+            let rows = statement.query_map(params![At(now), CHUNK], |row| {
+                Ok(Waking { subscriber_key: SubscriberKey(row.get(0)?), name: row.get(1)? })
+            })?;
+            rows.collect()
+        });
+        rows.map_err(step("find who may be told of what was withheld"))
+    }
+
+    /// Tells one subscriber of what was withheld, as far as `release` says that the limiter allows.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the database cannot be read or written; nothing is told then.
+    pub fn release(
+        &mut self,
+        key: SubscriberKey,
+        now: Timestamp,
+        release: impl FnOnce(Candidate<'_>, &[Held]) -> Release,
+    ) -> Result<Option<Release>, StoreError> {
+        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let transaction = begin.map_err(step("begin telling of what was withheld"))?;
+        let Some(stored) = read_subscriber(&transaction, key)?.filter(|stored| stored.standing == Standing::Active) else {
+            return Ok(None);
+        };
+        let (event_keys, held) = read_held(&transaction, key)?;
+        let Ok(limiter) = stored.limiter else {
+            // Whoever shows the subscriber sees the fault; asking again and again would not mend it.
+            set_wake(&transaction, key, None)?;
+            transaction.commit().map_err(step("commit what was told"))?;
+            return Ok(None);
+        };
+        let mut limiter = carried(limiter, &stored.subscriber, now);
+        let released = if held.is_empty() {
+            Release::Never
+        } else {
+            release(Candidate { subscriber: &stored.subscriber, limiter: &mut limiter }, &held)
+        };
+        let wake_at = match &released {
+            Release::Now { message, outcome, reason, held: told } => {
+                let keys: Vec<i64> = told.iter().map(|&at| event_keys[at]).collect();
+                let first = keys.iter().min().copied().unwrap_or_default();
+                let kind = if *outcome == Outcome::Digested { "-digest" } else { "" };
+                let alert_id = format!("{}-{}-{first}{kind}", self.installation, key.0);
+                let delivery = write_message(&transaction, key, &stored.subscriber, message, alert_id, now)?;
+                write_told(&transaction, key, &keys, *outcome, reason, delivery)?;
+                (told.len() < held.len()).then_some(now)
+            }
+            Release::Later(at) => Some(*at),
+            Release::Never => None,
+        };
+        write_limiter(&transaction, key, &limiter)?;
+        set_wake(&transaction, key, wake_at)?;
+        transaction.commit().map_err(step("commit what was told"))?;
+        Ok(Some(released))
+    }
+
+    /// The next instant at which [`Store::waking`] finds somebody.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be read.
+    pub fn next_wake(&self) -> Result<Option<Timestamp>, StoreError> {
+        let sql = "SELECT min(wake_at) AS at FROM subscribers WHERE wake_at IS NOT NULL AND standing = 'active' AND removed_at IS NULL";
+        self.connection.query_row(sql, [], |row| optional_at(row, "at")).map_err(step("find who is to be told next"))
+    }
+}
+
+/// A limiter whose limit was changed since keeps what was spent.
+fn carried(limiter: Option<Limiter>, subscriber: &Subscriber, now: Timestamp) -> Limiter {
+    let limit = subscriber.policy.limit;
+    match limiter {
+        Some(limiter) if limiter.limit() == limit => limiter,
+        Some(limiter) => limiter.carried_over(limit, now),
+        None => Limiter::new(limit),
+    }
+}
+
+/// The next chunk of active subscribers without a decision on the event or on one that was merged into it.
+fn undecided_subscribers(transaction: &Transaction<'_>, task: &DispatchTask) -> Result<Vec<StoredSubscriber>, StoreError> {
+    let sql = "SELECT * FROM subscribers AS s
+               WHERE subscriber_key >= :from AND standing = 'active' AND removed_at IS NULL
+                 AND NOT EXISTS (SELECT 1 FROM decisions AS d WHERE d.event_key = :event AND d.subscriber_key = s.subscriber_key)
+                 AND NOT EXISTS (SELECT 1 FROM decisions AS d JOIN events AS e USING (event_key)
+                                 WHERE e.merged_into = :event AND d.subscriber_key = s.subscriber_key)
+               ORDER BY subscriber_key LIMIT :chunk";
+    let read = || -> rusqlite::Result<Vec<_>> {
+        let mut statement = transaction.prepare_cached(sql)?;
+        let rows = statement.query_map(
+            named_params! { ":from": task.from, ":event": task.event_key, ":chunk": CHUNK },
+            StoredSubscriber::from_row,
+        )?;
+        rows.collect()
+    };
+    read().map_err(step("read the subscribers"))
+}
+
+/// Whether the event is news to the subscriber: it did not match yet in the version known when the subscriber joined, or
+/// when the installation took the feed as known.
+fn is_news(
+    transaction: &Transaction<'_>,
+    task: &DispatchTask,
+    subscriber: &Subscriber,
+    active_since: Timestamp,
+) -> Result<bool, StoreError> {
+    let since = if task.baseline { active_since.max(task.first_seen_at) } else { active_since };
+    if !task.baseline && task.first_seen_at >= since {
+        return Ok(true);
+    }
+    let sql = "SELECT body FROM revisions WHERE event_key = ?1 AND seen_at <= ?2 ORDER BY seen_at DESC LIMIT 1";
+    let known = transaction
+        .prepare_cached(sql)
+        .and_then(|mut statement| {
+            statement.query_row(params![task.event_key, At(since)], |row| row.get::<_, Json<Event>>(0)).optional()
+        })
+        .map_err(step("read an earlier version of an event"))?;
+    Ok(known.is_none_or(|Json(before)| !subscriber.interest.matches(&before)))
+}
+
+fn write_plan(
+    transaction: &Transaction<'_>,
+    event_key: i64,
+    key: SubscriberKey,
+    subscriber: &Subscriber,
+    plan: &Plan,
+    alert_id: String,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let delivery = match &plan.message {
+        Some(message) => Some(write_message(transaction, key, subscriber, message, alert_id, now)?),
+        None => None,
+    };
+    let sql = "INSERT INTO decisions (event_key, subscriber_key, decided_at, outcome, reason, refused, remaining, retry_at, delivery_key)
+               VALUES (:event, :subscriber, :now, :outcome, :reason, :refused, :remaining, :retry_at, :delivery)";
+    transaction
+        .prepare_cached(sql)
+        .and_then(|mut statement| {
+            statement.execute(named_params! {
+                ":event": event_key, ":subscriber": key.0, ":now": At(now), ":outcome": plan.outcome.name(), ":reason": plan.reason,
+                ":refused": plan.refused, ":remaining": i64::try_from(plan.outlook.remaining).unwrap_or(i64::MAX),
+                ":retry_at": plan.outlook.retry_at.map(At), ":delivery": delivery,
+            })
+        })
+        .map_err(step("write a decision"))?;
+    if plan.wake_at.is_some() {
+        set_wake(transaction, key, plan.wake_at)?;
+    }
+    Ok(())
+}
+
+fn write_undecided(
+    transaction: &Transaction<'_>,
+    event_key: i64,
+    key: SubscriberKey,
+    fault: &str,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    let sql = "INSERT INTO decisions (event_key, subscriber_key, decided_at, outcome, reason, refused)
+               VALUES (?1, ?2, ?3, 'undecided', ?4, 0)";
+    let done = transaction.execute(sql, params![event_key, key.0, At(now), fault]);
+    done.map(|_| ()).map_err(step("record that nothing was decided"))
+}
+
+fn write_message(
+    transaction: &Transaction<'_>,
+    key: SubscriberKey,
+    subscriber: &Subscriber,
+    message: &Message,
+    alert_id: String,
+    now: Timestamp,
+) -> Result<i64, StoreError> {
+    let alert = Alert {
+        id: alert_id,
+        subscriber: subscriber.name.to_string(),
+        created_at: now,
+        content: message.content.clone(),
+        explanation: message.explanation.clone(),
+    };
+    let sql = "INSERT INTO outbox (subscriber_key, alert_id, magnitude, alert, created_at, due_at, status)
+               VALUES (:subscriber, :id, :magnitude, :alert, :now, :due_at, 'due')";
+    transaction
+        .prepare_cached(sql)
+        .and_then(|mut statement| {
+            statement.execute(named_params! {
+                ":subscriber": key.0, ":id": alert.id,
+                ":magnitude": alert.largest().and_then(|event| event.magnitude).map(Magnitude::value),
+                ":alert": Json(&alert), ":now": At(now), ":due_at": At(message.due_at),
+            })
+        })
+        .map_err(step("write an alert to the outbox"))?;
+    Ok(transaction.last_insert_rowid())
+}
+
+fn write_limiter(transaction: &Transaction<'_>, key: SubscriberKey, limiter: &Limiter) -> Result<(), StoreError> {
+    let sql = "UPDATE subscribers SET limiter = ?2 WHERE subscriber_key = ?1";
+    let done = transaction.prepare_cached(sql).and_then(|mut statement| statement.execute(params![key.0, limiter.to_bytes()]));
+    done.map(|_| ()).map_err(step("write a limiter's state"))
+}
+
+fn set_wake(transaction: &Transaction<'_>, key: SubscriberKey, wake_at: Option<Timestamp>) -> Result<(), StoreError> {
+    let sql = "UPDATE subscribers SET wake_at = ?2 WHERE subscriber_key = ?1";
+    let done = transaction.prepare_cached(sql).and_then(|mut statement| statement.execute(params![key.0, wake_at.map(At)]));
+    done.map(|_| ()).map_err(step("write when to ask a limiter again"))
+}
+
+fn read_held(transaction: &Transaction<'_>, key: SubscriberKey) -> Result<(Vec<i64>, Vec<Held>), StoreError> {
+    let sql = "SELECT event_key, body, decided_at FROM decisions JOIN events USING (event_key)
+               WHERE subscriber_key = ?1 AND outcome IN ('pending', 'waiting') ORDER BY decided_at, event_key LIMIT ?2";
+    let read = || -> rusqlite::Result<Vec<(i64, Held)>> {
+        let mut statement = transaction.prepare_cached(sql)?;
+        let rows = statement.query_map(params![key.0, MAX_HELD], |row| {
+            Ok((row.get(0)?, Held { event: row.get::<_, Json<Event>>(1)?.0, withheld_at: row.get::<_, At>(2)?.0 }))
+        })?;
+        rows.collect()
+    };
+    Ok(read().map_err(step("read what was withheld"))?.into_iter().unzip())
+}
+
+fn write_told(
+    transaction: &Transaction<'_>,
+    key: SubscriberKey,
+    event_keys: &[i64],
+    outcome: Outcome,
+    reason: &str,
+    delivery: i64,
+) -> Result<(), StoreError> {
+    let sql = "UPDATE decisions SET outcome = ?3, reason = reason || '; ' || ?4, delivery_key = ?5
+               WHERE event_key = ?1 AND subscriber_key = ?2";
+    let mut update = transaction.prepare_cached(sql).map_err(step("record what was told"))?;
+    for event_key in event_keys {
+        update
+            .execute(params![event_key, key.0, Word(outcome), reason, delivery])
+            .map_err(step("record what was told"))?;
+    }
+    Ok(())
+}
+
+impl StoredSubscriber {
+    /// The limiter as it stands at `now` under today's limit.
+    ///
+    /// # Errors
+    /// The fault, if the stored state cannot be read.
+    pub fn limiter_at(&self, now: Timestamp) -> Result<Limiter, String> {
+        let limiter = self.limiter.clone()?;
+        Ok(carried(limiter, &self.subscriber, now))
+    }
+}
+
+pub(super) fn carry_over(transaction: &Transaction<'_>, key: SubscriberKey, subscriber: &Subscriber, now: Timestamp) -> Result<(), StoreError> {
+    match read_limiter(transaction, key)? {
+        Some(limiter) => write_limiter(transaction, key, &carried(Some(limiter), subscriber, now)),
+        None => Ok(()),
+    }
+}

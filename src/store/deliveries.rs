@@ -1,0 +1,149 @@
+//! The outbox: claiming what is due under a lease, and settling what became of each attempt.
+
+use rusqlite::{Row, TransactionBehavior, named_params, params};
+
+use super::rows::{At, Json, optional_at};
+use super::{Store, StoreError, step};
+use crate::alert::Alert;
+use crate::subscriber::{Destination, Subscriber};
+use crate::time::{Span, Timestamp};
+
+/// A delivery that this owner may attempt until the lease ends.
+#[derive(Clone, Debug)]
+pub struct Claimed {
+    pub delivery_key: i64,
+    pub alert: Alert,
+    pub destination: Destination,
+    /// Signs the webhook, where the subscriber has one.
+    pub secret: Option<String>,
+    /// How often it was attempted before.
+    pub attempts: u32,
+    pub created_at: Timestamp,
+}
+
+/// What became of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Settlement {
+    /// Accepted by the destination; `detail` is what it said.
+    Delivered { detail: String },
+    /// Not now: due again at `at`.
+    Retry { at: Timestamp, reason: String },
+    /// Not at all: a dead letter. With `disable` the subscriber gets nothing more until somebody looks.
+    Dead { reason: String, disable: bool },
+    /// Not attempted after all: due again as it was.
+    HandedBack,
+}
+
+impl Store {
+    /// Leases up to `most` deliveries that are due or whose lease ran out, the largest magnitude first.
+    ///
+    /// A paused or disabled subscriber's wait until it is resumed.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be read or written.
+    pub fn claim(&mut self, owner: &str, most: usize, lease: Span, now: Timestamp) -> Result<Vec<Claimed>, StoreError> {
+        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let transaction = begin.map_err(step("begin claiming deliveries"))?;
+        let sql = "SELECT o.delivery_key, o.alert, o.attempts, o.created_at, s.settings, s.secret
+                   FROM outbox AS o JOIN subscribers AS s USING (subscriber_key)
+                   WHERE ((o.status = 'due' AND o.due_at <= :now) OR (o.status = 'leased' AND o.lease_until <= :now))
+                     AND s.standing = 'active' AND s.removed_at IS NULL
+                   ORDER BY o.magnitude DESC, o.due_at LIMIT :most";
+        let claimed: Vec<Claimed> = transaction
+            .prepare_cached(sql)
+            .and_then(|mut statement| {
+                let most = i64::try_from(most).unwrap_or(i64::MAX);
+                let rows = statement.query_map(named_params! { ":now": At(now), ":most": most }, claimed_from_row)?;
+                rows.collect()
+            })
+            .map_err(step("find due deliveries"))?;
+        for claim in &claimed {
+            transaction
+                .prepare_cached(
+                    "UPDATE outbox SET status = 'leased', lease_owner = ?2, lease_until = ?3, attempts = attempts + 1
+                     WHERE delivery_key = ?1",
+                )
+                .and_then(|mut statement| statement.execute(params![claim.delivery_key, owner, At(now.plus(lease))]))
+                .map_err(step("lease a delivery"))?;
+        }
+        transaction.commit().map_err(step("commit the leases"))?;
+        Ok(claimed)
+    }
+
+    /// Records what became of attempts, all in one transaction. One whose lease went to another owner is left to that owner.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be written; the leases then run out and the attempts are repeated.
+    pub fn settle(&mut self, owner: &str, settled: &[(i64, Settlement)], now: Timestamp) -> Result<(), StoreError> {
+        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let transaction = begin.map_err(step("begin settling deliveries"))?;
+        for (delivery_key, settlement) in settled {
+            let (status, due_at, detail, uncounted) = match settlement {
+                Settlement::Delivered { detail } => ("delivered", None, Some(detail), 0),
+                Settlement::Retry { at, reason } => ("due", Some(*at), Some(reason), 0),
+                Settlement::Dead { reason, .. } => ("dead", None, Some(reason), 0),
+                Settlement::HandedBack => ("due", None, None, 1),
+            };
+            let changed = transaction
+                .prepare_cached(
+                    "UPDATE outbox
+                     SET status = :status, due_at = coalesce(:due_at, due_at), detail = coalesce(:detail, detail),
+                         settled_at = iif(:status = 'due', NULL, :now), attempts = attempts - :uncounted,
+                         lease_owner = NULL, lease_until = NULL
+                     WHERE delivery_key = :key AND status = 'leased' AND lease_owner = :owner",
+                )
+                .and_then(|mut statement| {
+                    statement.execute(named_params! {
+                        ":key": delivery_key, ":owner": owner, ":status": status, ":due_at": due_at.map(At),
+                        ":detail": detail, ":now": At(now), ":uncounted": uncounted,
+                    })
+                })
+                .map_err(step("settle a delivery"))?;
+            if let Settlement::Dead { reason, disable: true } = settlement
+                && changed == 1
+            {
+                transaction
+                    .execute(
+                        "UPDATE subscribers SET standing = 'disabled', standing_reason = ?2
+                         WHERE standing = 'active' AND subscriber_key = (SELECT subscriber_key FROM outbox WHERE delivery_key = ?1)",
+                        params![delivery_key, reason],
+                    )
+                    .map_err(step("disable a subscriber"))?;
+            }
+        }
+        transaction.commit().map_err(step("commit the settled deliveries"))
+    }
+
+    /// Makes deliveries due again that an earlier process leased and did not settle: only one daemon runs on a database, so
+    /// at its start no lease is anybody's. How many there were.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be written.
+    pub fn recover_leases(&mut self) -> Result<usize, StoreError> {
+        let sql = "UPDATE outbox SET status = 'due', lease_owner = NULL, lease_until = NULL WHERE status = 'leased'";
+        self.connection.execute(sql, []).map_err(step("recover leases"))
+    }
+
+    /// The next instant at which something is due or a lease runs out; `None` if nothing waits.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be read.
+    pub fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
+        let sql = "SELECT min(iif(o.status = 'due', o.due_at, o.lease_until)) AS at
+                   FROM outbox AS o JOIN subscribers AS s USING (subscriber_key)
+                   WHERE o.status IN ('due', 'leased') AND s.standing = 'active' AND s.removed_at IS NULL";
+        self.connection.query_row(sql, [], |row| optional_at(row, "at")).map_err(step("find what is due next"))
+    }
+}
+
+fn claimed_from_row(row: &Row<'_>) -> rusqlite::Result<Claimed> {
+    let attempts: i64 = row.get("attempts")?;
+    Ok(Claimed {
+        delivery_key: row.get("delivery_key")?,
+        alert: row.get::<_, Json<Alert>>("alert")?.0,
+        destination: row.get::<_, Json<Subscriber>>("settings")?.0.destination,
+        secret: row.get("secret")?,
+        attempts: u32::try_from(attempts).unwrap_or(u32::MAX),
+        created_at: row.get::<_, At>("created_at")?.0,
+    })
+}

@@ -1,0 +1,251 @@
+//! Recording what the feed shows: new events, revisions, merges; and which of them are news.
+
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, named_params, params};
+
+use super::rows::{At, Json};
+use super::{Store, StoreError, step};
+use crate::event::{Event, Magnitude};
+use crate::identity::{self, Identity, Known};
+use crate::time::{Span, Timestamp};
+
+/// An origin up to this far ahead of our clock is a difference of clocks, not a mistake.
+const CLOCK_TOLERANCE: Span = Span::from_seconds(300);
+
+/// What to do with the feed's content at the very first poll of a database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FirstRun {
+    /// It is taken as known: nobody is alerted of what was there before.
+    #[default]
+    Baseline,
+    /// It is news.
+    Alert,
+}
+
+/// Which events are recorded, and which of them can be news.
+#[derive(Clone, Copy, Debug)]
+pub struct EventRules {
+    /// Events below this magnitude are recorded only once they are known.
+    pub min_magnitude: Magnitude,
+    /// An event first seen later than this after its origin is recorded, never alerted.
+    pub max_age: Span,
+    pub first_run: FirstRun,
+}
+
+/// What a poll brought.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ingested {
+    pub new: usize,
+    pub revised: usize,
+    pub merged: usize,
+    /// Of the new and revised ones, those that subscribers are to be asked about.
+    pub to_dispatch: usize,
+}
+
+impl Store {
+    /// The newest `generated` that was recorded of this feed.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be read.
+    pub fn last_generated(&self, feed_url: &str) -> Result<Option<Timestamp>, StoreError> {
+        let sql = "SELECT generated_at FROM installation WHERE feed_url = ?1";
+        let found = self.connection.query_row(sql, [feed_url], |row| row.get::<_, Option<At>>(0));
+        Ok(found.optional().map_err(step("read the state of the feed"))?.flatten().map(|at| at.0))
+    }
+
+    /// Records what a poll showed, in one transaction.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the database cannot be read or written; nothing is recorded then.
+    pub fn record(
+        &mut self,
+        feed_url: &str,
+        generated_at: Option<Timestamp>,
+        events: &[Event],
+        rules: &EventRules,
+        now: Timestamp,
+    ) -> Result<Ingested, StoreError> {
+        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let transaction = begin.map_err(step("begin recording events"))?;
+        let first_poll: bool = transaction
+            .query_row("SELECT polled_at IS NULL FROM installation", [], |row| row.get(0))
+            .map_err(step("read the state of the feed"))?;
+        let baseline = first_poll && rules.first_run == FirstRun::Baseline;
+        let mut ingested = Ingested::default();
+        for event in events {
+            record_event(&transaction, event, rules, baseline, now, &mut ingested)?;
+        }
+        transaction
+            .execute(
+                "UPDATE installation SET feed_url = ?1, generated_at = coalesce(?2, generated_at), polled_at = ?3",
+                params![feed_url, generated_at.map(At), At(now)],
+            )
+            .map_err(step("record the poll"))?;
+        transaction.commit().map_err(step("commit the poll"))?;
+        Ok(ingested)
+    }
+}
+
+fn record_event(
+    transaction: &Transaction<'_>,
+    seen: &Event,
+    rules: &EventRules,
+    baseline: bool,
+    now: Timestamp,
+    ingested: &mut Ingested,
+) -> Result<(), StoreError> {
+    let known = known_by_any_id(transaction, seen)?;
+    match identity::merge(&known, seen) {
+        Identity::New { event } => {
+            if event.magnitude.is_some_and(|m| m >= rules.min_magnitude) {
+                let fate = fate_of_new(&event, rules, baseline, now);
+                insert(transaction, &event, fate, now)?;
+                ingested.new += 1;
+                ingested.to_dispatch += usize::from(fate == "open");
+            }
+        }
+        Identity::Same { key, event } => refresh(transaction, key, &event)?,
+        Identity::Revised { key, event, changes } => {
+            ingested.revised += 1;
+            ingested.to_dispatch += usize::from(revise(transaction, key, &event, &named(&changes), now)?);
+        }
+        Identity::Merged { key, absorbed, event, changes } => {
+            ingested.merged += 1;
+            absorb(transaction, key, &absorbed, now)?;
+            ingested.to_dispatch += usize::from(revise(transaction, key, &event, &named(&changes), now)?);
+        }
+    }
+    Ok(())
+}
+
+fn named(changes: &[identity::Change]) -> String {
+    changes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn fate_of_new(event: &Event, rules: &EventRules, baseline: bool, now: Timestamp) -> &'static str {
+    if baseline {
+        "baseline"
+    } else if event.origin_at > now.plus(CLOCK_TOLERANCE) {
+        "future"
+    } else if now.since(event.origin_at) > rules.max_age {
+        "too-old"
+    } else {
+        "open"
+    }
+}
+
+fn known_by_any_id(transaction: &Transaction<'_>, seen: &Event) -> Result<Vec<Known<i64>>, StoreError> {
+    let sql = "SELECT event_key, body FROM events WHERE event_key = (SELECT event_key FROM event_ids WHERE id = ?1)";
+    let mut find = transaction.prepare_cached(sql).map_err(step("look an event up"))?;
+    let mut known: Vec<Known<i64>> = Vec::new();
+    for id in std::iter::once(&seen.id).chain(&seen.ids) {
+        let found = find
+            .query_row([id.as_str()], |row| Ok(Known { key: row.get(0)?, event: row.get::<_, Json<Event>>(1)?.0 }))
+            .optional()
+            .map_err(step("look an event up"))?;
+        if let Some(found) = found
+            && known.iter().all(|other| other.key != found.key)
+        {
+            known.push(found);
+        }
+    }
+    Ok(known)
+}
+
+fn insert(transaction: &Transaction<'_>, event: &Event, fate: &str, now: Timestamp) -> Result<(), StoreError> {
+    let sql = "INSERT INTO events (preferred_id, origin_at, magnitude, body, first_seen_at, changed_at, fate, dispatch_from)
+               VALUES (:id, :origin_at, :magnitude, :body, :now, :now, :fate, iif(:fate = 'open', 0, NULL))";
+    let write = |sql| transaction.prepare_cached(sql);
+    write(sql)
+        .and_then(|mut statement| {
+            statement.execute(named_params! {
+                ":id": event.id.as_str(), ":origin_at": At(event.origin_at), ":magnitude": event.magnitude.map(Magnitude::value),
+                ":body": Json(event), ":now": At(now), ":fate": fate,
+            })
+        })
+        .map_err(step("record a new event"))?;
+    let key = transaction.last_insert_rowid();
+    write_ids(transaction, key, event)?;
+    write_revision(transaction, key, event, "new", now)
+}
+
+/// Keeps what does not matter to anybody, like the time of the service's last touch.
+fn refresh(transaction: &Transaction<'_>, key: i64, event: &Event) -> Result<(), StoreError> {
+    let sql = "UPDATE events SET body = ?2 WHERE event_key = ?1 AND body <> ?2";
+    let done = transaction.prepare_cached(sql).and_then(|mut statement| statement.execute(params![key, Json(event)]));
+    done.map(|_| ()).map_err(step("refresh an event"))
+}
+
+/// Records the new version, and asks the subscribers again unless the event is too old or implausible. Whether it does.
+fn revise(transaction: &Transaction<'_>, key: i64, event: &Event, changes: &str, now: Timestamp) -> Result<bool, StoreError> {
+    let sql = "UPDATE events
+               SET preferred_id = :id, origin_at = :origin_at, magnitude = :magnitude, body = :body, changed_at = :now,
+                   fate = iif(fate = 'future' AND :origin_at <= :latest, 'open', fate),
+                   dispatch_from = iif(fate IN ('open', 'baseline') OR (fate = 'future' AND :origin_at <= :latest), 0, NULL)
+               WHERE event_key = :key
+               RETURNING dispatch_from IS NOT NULL";
+    let asked = transaction
+        .prepare_cached(sql)
+        .and_then(|mut statement| {
+            statement.query_row(
+                named_params! {
+                    ":key": key, ":id": event.id.as_str(), ":origin_at": At(event.origin_at),
+                    ":magnitude": event.magnitude.map(Magnitude::value), ":body": Json(event), ":now": At(now),
+                    ":latest": At(now.plus(CLOCK_TOLERANCE)),
+                },
+                |row| row.get(0),
+            )
+        })
+        .map_err(step("revise an event"))?;
+    write_ids(transaction, key, event)?;
+    write_revision(transaction, key, event, changes, now)?;
+    Ok(asked)
+}
+
+/// Several known events are one: their ids go to the survivor, and whoever was decided on any of them is not asked again.
+fn absorb(transaction: &Transaction<'_>, survivor: i64, absorbed: &[i64], now: Timestamp) -> Result<(), StoreError> {
+    for other in absorbed {
+        transaction
+            .execute("UPDATE event_ids SET event_key = ?1 WHERE event_key = ?2", [survivor, *other])
+            .and_then(|_| {
+                transaction.execute(
+                    "UPDATE events SET fate = 'merged', merged_into = ?1, dispatch_from = NULL, changed_at = ?3 WHERE event_key = ?2",
+                    params![survivor, other, At(now)],
+                )
+            })
+            .and_then(|_| {
+                // What was merged into the absorbed one before belongs to the survivor, too.
+                transaction.execute("UPDATE events SET merged_into = ?1 WHERE merged_into = ?2", [survivor, *other])
+            })
+            .map_err(step("merge two events"))?;
+    }
+    Ok(())
+}
+
+fn write_ids(transaction: &Transaction<'_>, key: i64, event: &Event) -> Result<(), StoreError> {
+    let sql = "INSERT INTO event_ids (id, event_key) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET event_key = excluded.event_key";
+    let mut insert = transaction.prepare_cached(sql).map_err(step("record an event's ids"))?;
+    for id in std::iter::once(&event.id).chain(&event.ids) {
+        insert.execute(params![id.as_str(), key]).map_err(step("record an event's ids"))?;
+    }
+    Ok(())
+}
+
+fn write_revision(transaction: &Transaction<'_>, key: i64, event: &Event, changes: &str, now: Timestamp) -> Result<(), StoreError> {
+    // Two revisions within one tick come from one poll; the last is what was known after it.
+    let sql = "INSERT INTO revisions (event_key, seen_at, body, changes) VALUES (?1, ?2, ?3, ?4)
+               ON CONFLICT (event_key, seen_at) DO UPDATE SET body = excluded.body, changes = changes || ', ' || excluded.changes";
+    let done = transaction
+        .prepare_cached(sql)
+        .and_then(|mut statement| statement.execute(params![key, At(now), Json(event), changes]));
+    done.map(|_| ()).map_err(step("record a revision"))
+}
+
+/// The installation's key: made at the first opening, 64 random bits.
+pub(super) fn installation_key(connection: &mut Connection) -> Result<String, StoreError> {
+    let fresh = getrandom::u64().map_err(|fault| StoreError::Row { what: "a random number".into(), fault: fault.to_string() })?;
+    connection
+        .execute("INSERT INTO installation (only, key) VALUES (1, ?1) ON CONFLICT DO NOTHING", [format!("{fresh:016x}")])
+        .and_then(|_| connection.query_row("SELECT key FROM installation", [], |row| row.get(0)))
+        .map_err(step("read the installation's key"))
+}

@@ -1,0 +1,123 @@
+//! Reading the ledger: what was decided, why, and what became of it.
+
+use rusqlite::{OptionalExtension, Row};
+
+use super::rows::{At, Json, Word, optional_at};
+use super::subscribers::SubscriberKey;
+use super::{Store, StoreError, step};
+use crate::event::{Event, EventId};
+use crate::plan::Outcome;
+use crate::time::Timestamp;
+
+/// One decision with its delivery.
+#[derive(Clone, Debug)]
+pub struct LedgerRow {
+    pub subscriber: String,
+    pub event: Event,
+    pub decided_at: Timestamp,
+    pub outcome: Outcome,
+    pub reason: String,
+    /// What the limiter said, whatever became of it.
+    pub refused: bool,
+    pub retry_at: Option<Timestamp>,
+    /// The outbox row's status, where there is one.
+    pub delivery: Option<String>,
+    pub settled_at: Option<Timestamp>,
+}
+
+/// A subscriber's decisions by outcome, and its messages by status.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SubscriberCounts {
+    /// In the order of [`Outcome::ALL`].
+    pub outcomes: [u64; 6],
+    /// Messages that were accepted by the destination, digests included.
+    pub delivered: u64,
+    /// Messages that wait in the outbox.
+    pub due: u64,
+    /// Messages that were given up.
+    pub dead: u64,
+}
+
+impl Store {
+    /// The ledger in order of decision, of one subscriber or all, of one event or all.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be read.
+    pub fn ledger(&self, subscriber: Option<SubscriberKey>, event: Option<&EventId>) -> Result<Vec<LedgerRow>, StoreError> {
+        let sql = "SELECT s.name, e.body, d.decided_at, d.outcome, d.reason, d.refused, d.retry_at, o.status, o.settled_at
+                   FROM decisions AS d JOIN events AS e USING (event_key) JOIN subscribers AS s ON s.subscriber_key = d.subscriber_key
+                   LEFT JOIN outbox AS o USING (delivery_key)
+                   WHERE (?1 IS NULL OR d.subscriber_key = ?1)
+                     AND (?2 IS NULL OR d.event_key = (SELECT event_key FROM event_ids WHERE id = ?2))
+                   ORDER BY d.decided_at, d.event_key, d.subscriber_key";
+        let read = || -> rusqlite::Result<Vec<LedgerRow>> {
+            let mut statement = self.connection.prepare(sql)?;
+            let parameters = rusqlite::params![subscriber.map(|key| key.0), event.map(EventId::as_str)];
+            statement.query_map(parameters, ledger_row)?.collect()
+        };
+        read().map_err(step("read the ledger"))
+    }
+
+    /// A subscriber's counts.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be read.
+    pub fn counts(&self, key: SubscriberKey) -> Result<SubscriberCounts, StoreError> {
+        let mut counts = SubscriberCounts::default();
+        let mut read = |sql: &str, mut put: Box<dyn FnMut(&str, u64) + '_>| -> rusqlite::Result<()> {
+            let mut statement = self.connection.prepare_cached(sql)?;
+            let mut rows = statement.query([key.0])?;
+            while let Some(row) = rows.next()? {
+                let (word, count): (String, i64) = (row.get(0)?, row.get(1)?);
+                put(&word, u64::try_from(count).unwrap_or_default());
+            }
+            Ok(())
+        };
+        let outcomes = &mut counts.outcomes;
+        read(
+            "SELECT outcome, count(*) FROM decisions WHERE subscriber_key = ?1 GROUP BY outcome",
+            Box::new(|word, count| {
+                if let Some(at) = Outcome::ALL.iter().position(|outcome| outcome.name() == word) {
+                    outcomes[at] = count;
+                }
+            }),
+        )
+        .map_err(step("count decisions"))?;
+        let (delivered, due, dead) = (&mut counts.delivered, &mut counts.due, &mut counts.dead);
+        read(
+            "SELECT status, count(*) FROM outbox WHERE subscriber_key = ?1 GROUP BY status",
+            Box::new(|word, count| match word {
+                "delivered" => *delivered += count,
+                "dead" => *dead += count,
+                "due" | "leased" => *due += count,
+                _ => {}
+            }),
+        )
+        .map_err(step("count deliveries"))?;
+        Ok(counts)
+    }
+
+    /// What is known now of the event with this id, whichever of its ids it is.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be read.
+    pub fn event(&self, id: &EventId) -> Result<Option<Event>, StoreError> {
+        let sql = "SELECT body FROM events WHERE event_key = (SELECT event_key FROM event_ids WHERE id = ?1)";
+        let found = self.connection.query_row(sql, [id.as_str()], |row| row.get::<_, Json<Event>>(0)).optional();
+        Ok(found.map_err(step("read an event"))?.map(|body| body.0))
+    }
+}
+
+fn ledger_row(row: &Row<'_>) -> rusqlite::Result<LedgerRow> {
+    Ok(LedgerRow {
+        subscriber: row.get("name")?,
+        event: row.get::<_, Json<Event>>("body")?.0,
+        decided_at: row.get::<_, At>("decided_at")?.0,
+        outcome: row.get::<_, Word<Outcome>>("outcome")?.0,
+        reason: row.get("reason")?,
+        refused: row.get("refused")?,
+        retry_at: optional_at(row, "retry_at")?,
+        delivery: row.get("status")?,
+        settled_at: optional_at(row, "settled_at")?,
+    })
+}
