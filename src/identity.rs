@@ -9,6 +9,8 @@
 //! - Ids are never lost: what is kept has the ids of everything that went into it. An event that the service splits again
 //!   therefore stays one.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Event, EventId};
@@ -56,6 +58,23 @@ pub enum Change {
     Tsunami,
     Kind,
     Status,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Change::Magnitude => "magnitude",
+            Change::Place => "place",
+            Change::Origin => "origin",
+            Change::Depth => "depth",
+            Change::PreferredId => "preferred id",
+            Change::Ids => "ids",
+            Change::Pager => "alert level",
+            Change::Tsunami => "tsunami",
+            Change::Kind => "kind",
+            Change::Status => "status",
+        })
+    }
 }
 
 impl<K> Identity<K> {

@@ -112,7 +112,8 @@ pub fn release(subscriber: &Subscriber, limiter: &mut Limiter, held: &[Held], no
     }
     let digest = digest(held, &due);
     let reason = format!("told in a digest of {}", digest.count);
-    let explanation = explain(subscriber, limiter, "the limit allows a message again, so here is what it withheld".to_owned(), now);
+    let explanation =
+        explain(subscriber, limiter, "the limit allows a message again, so here is what it withheld".to_owned(), now);
     let message = Message { content: Content::Digest(digest), explanation, due_at: decision.departs_at };
     Release::Now { message: Box::new(message), outcome: Outcome::Digested, reason, held: due }
 }

@@ -112,7 +112,10 @@ impl Store {
             chunk.decided.push((name, plan));
         }
         transaction
-            .execute("UPDATE events SET dispatch_from = ?2 WHERE event_key = ?1", params![task.event_key, next.filter(|_| chunk.more)])
+            .execute(
+                "UPDATE events SET dispatch_from = ?2 WHERE event_key = ?1",
+                params![task.event_key, next.filter(|_| chunk.more)],
+            )
             .map_err(step("record how far an event is decided"))?;
         transaction.commit().map_err(step("commit the decisions"))?;
         Ok(chunk)
@@ -186,7 +189,8 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be read.
     pub fn next_wake(&self) -> Result<Option<Timestamp>, StoreError> {
-        let sql = "SELECT min(wake_at) AS at FROM subscribers WHERE wake_at IS NOT NULL AND standing = 'active' AND removed_at IS NULL";
+        let sql =
+            "SELECT min(wake_at) AS at FROM subscribers WHERE wake_at IS NOT NULL AND standing = 'active' AND removed_at IS NULL";
         self.connection.query_row(sql, [], |row| optional_at(row, "at")).map_err(step("find who is to be told next"))
     }
 }
@@ -353,9 +357,7 @@ fn write_told(
                WHERE event_key = ?1 AND subscriber_key = ?2";
     let mut update = transaction.prepare_cached(sql).map_err(step("record what was told"))?;
     for event_key in event_keys {
-        update
-            .execute(params![event_key, key.0, Word(outcome), reason, delivery])
-            .map_err(step("record what was told"))?;
+        update.execute(params![event_key, key.0, Word(outcome), reason, delivery]).map_err(step("record what was told"))?;
     }
     Ok(())
 }
@@ -371,7 +373,12 @@ impl StoredSubscriber {
     }
 }
 
-pub(super) fn carry_over(transaction: &Transaction<'_>, key: SubscriberKey, subscriber: &Subscriber, now: Timestamp) -> Result<(), StoreError> {
+pub(super) fn carry_over(
+    transaction: &Transaction<'_>,
+    key: SubscriberKey,
+    subscriber: &Subscriber,
+    now: Timestamp,
+) -> Result<(), StoreError> {
     match read_limiter(transaction, key)? {
         Some(limiter) => write_limiter(transaction, key, &carried(Some(limiter), subscriber, now)),
         None => Ok(()),

@@ -223,7 +223,8 @@ fn absorb(transaction: &Transaction<'_>, survivor: i64, absorbed: &[i64], now: T
 }
 
 fn write_ids(transaction: &Transaction<'_>, key: i64, event: &Event) -> Result<(), StoreError> {
-    let sql = "INSERT INTO event_ids (id, event_key) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET event_key = excluded.event_key";
+    let sql =
+        "INSERT INTO event_ids (id, event_key) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET event_key = excluded.event_key";
     let mut insert = transaction.prepare_cached(sql).map_err(step("record an event's ids"))?;
     for id in std::iter::once(&event.id).chain(&event.ids) {
         insert.execute(params![id.as_str(), key]).map_err(step("record an event's ids"))?;
@@ -231,13 +232,18 @@ fn write_ids(transaction: &Transaction<'_>, key: i64, event: &Event) -> Result<(
     Ok(())
 }
 
-fn write_revision(transaction: &Transaction<'_>, key: i64, event: &Event, changes: &str, now: Timestamp) -> Result<(), StoreError> {
+fn write_revision(
+    transaction: &Transaction<'_>,
+    key: i64,
+    event: &Event,
+    changes: &str,
+    now: Timestamp,
+) -> Result<(), StoreError> {
     // Two revisions within one tick come from one poll; the last is what was known after it.
     let sql = "INSERT INTO revisions (event_key, seen_at, body, changes) VALUES (?1, ?2, ?3, ?4)
                ON CONFLICT (event_key, seen_at) DO UPDATE SET body = excluded.body, changes = changes || ', ' || excluded.changes";
-    let done = transaction
-        .prepare_cached(sql)
-        .and_then(|mut statement| statement.execute(params![key, At(now), Json(event), changes]));
+    let done =
+        transaction.prepare_cached(sql).and_then(|mut statement| statement.execute(params![key, At(now), Json(event), changes]));
     done.map(|_| ()).map_err(step("record a revision"))
 }
 

@@ -63,38 +63,24 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be read.
     pub fn counts(&self, key: SubscriberKey) -> Result<SubscriberCounts, StoreError> {
-        let mut counts = SubscriberCounts::default();
-        let mut read = |sql: &str, mut put: Box<dyn FnMut(&str, u64) + '_>| -> rusqlite::Result<()> {
-            let mut statement = self.connection.prepare_cached(sql)?;
-            let mut rows = statement.query([key.0])?;
-            while let Some(row) = rows.next()? {
-                let (word, count): (String, i64) = (row.get(0)?, row.get(1)?);
-                put(&word, u64::try_from(count).unwrap_or_default());
-            }
-            Ok(())
-        };
-        let outcomes = &mut counts.outcomes;
-        read(
-            "SELECT outcome, count(*) FROM decisions WHERE subscriber_key = ?1 GROUP BY outcome",
-            Box::new(|word, count| {
-                if let Some(at) = Outcome::ALL.iter().position(|outcome| outcome.name() == word) {
-                    outcomes[at] = count;
-                }
-            }),
-        )
-        .map_err(step("count decisions"))?;
-        let (delivered, due, dead) = (&mut counts.delivered, &mut counts.due, &mut counts.dead);
-        read(
-            "SELECT status, count(*) FROM outbox WHERE subscriber_key = ?1 GROUP BY status",
-            Box::new(|word, count| match word {
-                "delivered" => *delivered += count,
-                "dead" => *dead += count,
-                "due" | "leased" => *due += count,
-                _ => {}
-            }),
-        )
-        .map_err(step("count deliveries"))?;
-        Ok(counts)
+        let outcomes = "SELECT outcome, count(*) FROM decisions WHERE subscriber_key = ?1 GROUP BY outcome";
+        let outcomes = self.grouped(outcomes, key).map_err(step("count decisions"))?;
+        let messages = "SELECT status, count(*) FROM outbox WHERE subscriber_key = ?1 GROUP BY status";
+        let messages = self.grouped(messages, key).map_err(step("count deliveries"))?;
+        let of = |counts: &[(String, u64)], word: &str| counts.iter().filter(|(found, _)| found == word).map(|(_, n)| n).sum();
+        Ok(SubscriberCounts {
+            outcomes: Outcome::ALL.map(|outcome| of(&outcomes, outcome.name())),
+            delivered: of(&messages, "delivered"),
+            due: of(&messages, "due") + of(&messages, "leased"),
+            dead: of(&messages, "dead"),
+        })
+    }
+
+    fn grouped(&self, sql: &str, key: SubscriberKey) -> rusqlite::Result<Vec<(String, u64)>> {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let rows =
+            statement.query_map([key.0], |row| Ok((row.get(0)?, u64::try_from(row.get::<_, i64>(1)?).unwrap_or_default())))?;
+        rows.collect()
     }
 
     /// What is known now of the event with this id, whichever of its ids it is.

@@ -1,8 +1,8 @@
 //! The store: everything SQL. It speaks in domain terms (record these events, decide this chunk, claim these deliveries);
 //! each call that writes is one transaction.
 
-mod deliveries;
 mod decisions;
+mod deliveries;
 mod events;
 mod ledger;
 mod lock;
@@ -15,8 +15,8 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 use rusqlite_migration::{M, Migrations};
 
-pub use deliveries::{Claimed, Settlement};
 pub use decisions::{Candidate, Chunk, DispatchTask, Waking};
+pub use deliveries::{Claimed, Settlement};
 pub use events::{EventRules, FirstRun, Ingested};
 pub use ledger::{LedgerRow, SubscriberCounts};
 pub use lock::DaemonLock;
@@ -39,7 +39,9 @@ pub struct Store {
 pub enum StoreError {
     #[error("cannot open the database {path}")]
     Open { path: PathBuf, source: rusqlite::Error },
-    #[error("the database {path} has schema version {found}, but this program knows only up to {known}: it was written by a newer throttler")]
+    #[error(
+        "the database {path} has schema version {found}, but this program knows only up to {known}: it was written by a newer throttler"
+    )]
     Newer { path: PathBuf, found: i64, known: usize },
     #[error("cannot bring the database {path} to the current schema")]
     Migrate { path: PathBuf, source: rusqlite_migration::Error },

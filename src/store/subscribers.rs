@@ -3,7 +3,7 @@
 use rusqlite::{OptionalExtension, Row, Transaction, TransactionBehavior, named_params, params};
 
 use super::decisions::carry_over;
-use super::rows::{At, Json, Word, optional_at};
+use super::rows::{At, Json, Word};
 use super::{Store, StoreError, step};
 use crate::limiter::Limiter;
 use crate::subscriber::{Standing, Subscriber, SubscriberName};
@@ -135,7 +135,10 @@ impl Store {
         carry_over(&transaction, before.key, changed, now)?;
         // A changed limit may allow sooner what is withheld; asking costs nothing.
         transaction
-            .execute("UPDATE subscribers SET wake_at = ?2 WHERE subscriber_key = ?1 AND wake_at IS NOT NULL", params![before.key.0, At(now)])
+            .execute(
+                "UPDATE subscribers SET wake_at = ?2 WHERE subscriber_key = ?1 AND wake_at IS NOT NULL",
+                params![before.key.0, At(now)],
+            )
             .map_err(step("change a subscriber"))?;
         transaction.commit().map_err(step("commit the changed subscriber"))
     }
@@ -163,7 +166,10 @@ impl Store {
         let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = begin.map_err(step("begin removing a subscriber"))?;
         transaction
-            .execute("UPDATE subscribers SET removed_at = ?2, secret = NULL, wake_at = NULL WHERE subscriber_key = ?1", params![key.0, At(now)])
+            .execute(
+                "UPDATE subscribers SET removed_at = ?2, secret = NULL, wake_at = NULL WHERE subscriber_key = ?1",
+                params![key.0, At(now)],
+            )
             .and_then(|_| {
                 transaction.execute(
                     "UPDATE outbox SET status = 'dropped', settled_at = ?2, lease_owner = NULL, lease_until = NULL,
