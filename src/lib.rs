@@ -10,11 +10,16 @@ pub mod event;
 pub mod identity;
 pub mod interest;
 pub mod limiter;
+pub mod news;
 pub mod plan;
 pub mod rate;
 pub mod subscriber;
 pub mod time;
 
+// Lab.
+pub mod replay;
+
 // Edge.
 pub mod clock;
+pub mod config;
 pub mod store;

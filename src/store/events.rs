@@ -2,35 +2,12 @@
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, named_params, params};
 
-use super::rows::{At, Json};
+use super::rows::{At, Json, Word};
 use super::{Store, StoreError, step};
 use crate::event::{Event, Magnitude};
 use crate::identity::{self, Identity, Known};
-use crate::time::{Span, Timestamp};
-
-/// An origin up to this far ahead of our clock is a difference of clocks, not a mistake.
-const CLOCK_TOLERANCE: Span = Span::from_seconds(300);
-
-/// What to do with the feed's content at the very first poll of a database.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FirstRun {
-    /// It is taken as known: nobody is alerted of what was there before.
-    #[default]
-    Baseline,
-    /// It is news.
-    Alert,
-}
-
-/// Which events are recorded, and which of them can be news.
-#[derive(Clone, Copy, Debug)]
-pub struct EventRules {
-    /// Events below this magnitude are recorded only once they are known.
-    pub min_magnitude: Magnitude,
-    /// An event first seen later than this after its origin is recorded, never alerted.
-    pub max_age: Span,
-    pub first_run: FirstRun,
-}
+use crate::news::{EventRules, Fate};
+use crate::time::Timestamp;
 
 /// What a poll brought.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,10 +47,9 @@ impl Store {
         let first_poll: bool = transaction
             .query_row("SELECT polled_at IS NULL FROM installation", [], |row| row.get(0))
             .map_err(step("read the state of the feed"))?;
-        let baseline = first_poll && rules.first_run == FirstRun::Baseline;
         let mut ingested = Ingested::default();
         for event in events {
-            record_event(&transaction, event, rules, baseline, now, &mut ingested)?;
+            record_event(&transaction, event, rules, first_poll, now, &mut ingested)?;
         }
         transaction
             .execute(
@@ -90,18 +66,18 @@ fn record_event(
     transaction: &Transaction<'_>,
     seen: &Event,
     rules: &EventRules,
-    baseline: bool,
+    first_poll: bool,
     now: Timestamp,
     ingested: &mut Ingested,
 ) -> Result<(), StoreError> {
     let known = known_by_any_id(transaction, seen)?;
     match identity::merge(&known, seen) {
         Identity::New { event } => {
-            if event.magnitude.is_some_and(|m| m >= rules.min_magnitude) {
-                let fate = fate_of_new(&event, rules, baseline, now);
+            if rules.records(&event) {
+                let fate = rules.fate(&event, first_poll, now);
                 insert(transaction, &event, fate, now)?;
                 ingested.new += 1;
-                ingested.to_dispatch += usize::from(fate == "open");
+                ingested.to_dispatch += usize::from(fate == Fate::Open);
             }
         }
         Identity::Same { key, event } => refresh(transaction, key, &event)?,
@@ -122,18 +98,6 @@ fn named(changes: &[identity::Change]) -> String {
     changes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-fn fate_of_new(event: &Event, rules: &EventRules, baseline: bool, now: Timestamp) -> &'static str {
-    if baseline {
-        "baseline"
-    } else if event.origin_at > now.plus(CLOCK_TOLERANCE) {
-        "future"
-    } else if now.since(event.origin_at) > rules.max_age {
-        "too-old"
-    } else {
-        "open"
-    }
-}
-
 fn known_by_any_id(transaction: &Transaction<'_>, seen: &Event) -> Result<Vec<Known<i64>>, StoreError> {
     let sql = "SELECT event_key, body FROM events WHERE event_key = (SELECT event_key FROM event_ids WHERE id = ?1)";
     let mut find = transaction.prepare_cached(sql).map_err(step("look an event up"))?;
@@ -152,7 +116,7 @@ fn known_by_any_id(transaction: &Transaction<'_>, seen: &Event) -> Result<Vec<Kn
     Ok(known)
 }
 
-fn insert(transaction: &Transaction<'_>, event: &Event, fate: &str, now: Timestamp) -> Result<(), StoreError> {
+fn insert(transaction: &Transaction<'_>, event: &Event, fate: Fate, now: Timestamp) -> Result<(), StoreError> {
     let sql = "INSERT INTO events (preferred_id, origin_at, magnitude, body, first_seen_at, changed_at, fate, dispatch_from)
                VALUES (:id, :origin_at, :magnitude, :body, :now, :now, :fate, iif(:fate = 'open', 0, NULL))";
     let write = |sql| transaction.prepare_cached(sql);
@@ -160,7 +124,7 @@ fn insert(transaction: &Transaction<'_>, event: &Event, fate: &str, now: Timesta
         .and_then(|mut statement| {
             statement.execute(named_params! {
                 ":id": event.id.as_str(), ":origin_at": At(event.origin_at), ":magnitude": event.magnitude.map(Magnitude::value),
-                ":body": Json(event), ":now": At(now), ":fate": fate,
+                ":body": Json(event), ":now": At(now), ":fate": Word(fate),
             })
         })
         .map_err(step("record a new event"))?;
@@ -178,28 +142,28 @@ fn refresh(transaction: &Transaction<'_>, key: i64, event: &Event) -> Result<(),
 
 /// Records the new version, and asks the subscribers again unless the event is too old or implausible. Whether it does.
 fn revise(transaction: &Transaction<'_>, key: i64, event: &Event, changes: &str, now: Timestamp) -> Result<bool, StoreError> {
+    let fate = transaction
+        .query_row("SELECT fate FROM events WHERE event_key = ?1", [key], |row| row.get::<_, Word<Fate>>(0))
+        .map_err(step("revise an event"))?
+        .0
+        .revised(event.origin_at, now);
     let sql = "UPDATE events
                SET preferred_id = :id, origin_at = :origin_at, magnitude = :magnitude, body = :body, changed_at = :now,
-                   fate = iif(fate = 'future' AND :origin_at <= :latest, 'open', fate),
-                   dispatch_from = iif(fate IN ('open', 'baseline') OR (fate = 'future' AND :origin_at <= :latest), 0, NULL)
-               WHERE event_key = :key
-               RETURNING dispatch_from IS NOT NULL";
-    let asked = transaction
+                   fate = :fate, dispatch_from = iif(:asked, 0, NULL)
+               WHERE event_key = :key";
+    transaction
         .prepare_cached(sql)
         .and_then(|mut statement| {
-            statement.query_row(
-                named_params! {
-                    ":key": key, ":id": event.id.as_str(), ":origin_at": At(event.origin_at),
-                    ":magnitude": event.magnitude.map(Magnitude::value), ":body": Json(event), ":now": At(now),
-                    ":latest": At(now.plus(CLOCK_TOLERANCE)),
-                },
-                |row| row.get(0),
-            )
+            statement.execute(named_params! {
+                ":key": key, ":id": event.id.as_str(), ":origin_at": At(event.origin_at),
+                ":magnitude": event.magnitude.map(Magnitude::value), ":body": Json(event), ":now": At(now),
+                ":fate": Word(fate), ":asked": fate.may_be_news(),
+            })
         })
         .map_err(step("revise an event"))?;
     write_ids(transaction, key, event)?;
     write_revision(transaction, key, event, changes, now)?;
-    Ok(asked)
+    Ok(fate.may_be_news())
 }
 
 /// Several known events are one: their ids go to the survivor, and whoever was decided on any of them is not asked again.

@@ -17,7 +17,7 @@ use rusqlite_migration::{M, Migrations};
 
 pub use decisions::{Candidate, Chunk, DispatchTask, Waking};
 pub use deliveries::{Claimed, Settlement};
-pub use events::{EventRules, FirstRun, Ingested};
+pub use events::Ingested;
 pub use ledger::{LedgerRow, SubscriberCounts};
 pub use lock::DaemonLock;
 pub use subscribers::{StoredSubscriber, SubscriberKey};

@@ -1,0 +1,208 @@
+//! The configuration file: which keys there are, what they default to, and where a mistake stands.
+//!
+//! Addresses of feeds and mail servers stay text here; the rooms that use them say what is wrong with them.
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::event::Magnitude;
+use crate::news::FirstRun;
+use crate::time::Span;
+
+/// The commented default, which `throttler config default` prints: every key with its default value.
+pub const DEFAULT: &str = include_str!("default.toml");
+/// The longest configuration file, in bytes.
+pub const MAX_BYTES: u64 = 1 << 20;
+
+/// The whole configuration.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// `None`: `throttler.db` in the state directory.
+    pub database: Option<PathBuf>,
+    pub feed: FeedConfig,
+    pub email: EmailConfig,
+    pub webhook: WebhookConfig,
+    pub web: WebConfig,
+}
+
+/// `[feed]`
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FeedConfig {
+    pub url: String,
+    pub poll: Span,
+    pub min_magnitude: Magnitude,
+    pub max_age: Span,
+    pub first_run: FirstRun,
+    /// Named in the User-Agent, so that the service can reach the operator.
+    pub contact: Option<String>,
+}
+
+/// `[email]`
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EmailConfig {
+    pub from: Option<String>,
+    /// `None`: what would be sent is logged.
+    pub smtp: Option<String>,
+    pub smtp_username: Option<String>,
+    pub smtp_password_file: Option<PathBuf>,
+    pub smtp_ca_file: Option<PathBuf>,
+}
+
+/// `[webhook]`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WebhookConfig {
+    pub allow_private: bool,
+}
+
+/// `[web]`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WebConfig {
+    pub listen: Option<std::net::SocketAddr>,
+}
+
+/// Why a file is not a configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("cannot read the configuration {path}")]
+    Read { path: PathBuf, source: io::Error },
+    #[error("{path}: longer than {MAX_BYTES} bytes, which no configuration is")]
+    TooLong { path: PathBuf },
+    #[error("{path}: unknown key '{key}'{hint}")]
+    UnknownKey { path: PathBuf, key: String, hint: String },
+    #[error("{path}:{line}: {fault}")]
+    Value { path: PathBuf, line: usize, fault: String },
+}
+
+impl Default for FeedConfig {
+    fn default() -> FeedConfig {
+        FeedConfig {
+            url: "https://earthquake.usgs.gov/earthquakes/feed/v1.0/summary/4.5_day.geojson".into(),
+            poll: Span::from_seconds(60),
+            min_magnitude: crate::interest::Interest::default().min_magnitude,
+            max_age: Span::from_seconds(86_400),
+            first_run: FirstRun::Baseline,
+            contact: None,
+        }
+    }
+}
+
+/// The known keys, a section at a time; the empty section is the top level.
+const KEYS: [(&str, &[&str]); 5] = [
+    ("", &["database", "feed", "email", "webhook", "web"]),
+    ("feed", &["url", "poll", "min_magnitude", "max_age", "first_run", "contact"]),
+    ("email", &["from", "smtp", "smtp_username", "smtp_password_file", "smtp_ca_file"]),
+    ("webhook", &["allow_private"]),
+    ("web", &["listen"]),
+];
+
+impl Config {
+    /// Reads a configuration file.
+    ///
+    /// # Errors
+    /// [`ConfigError`] naming the file, and the key or the line.
+    pub fn read(path: &Path) -> Result<Config, ConfigError> {
+        let wrap = |source| ConfigError::Read { path: path.to_owned(), source };
+        if std::fs::metadata(path).map_err(wrap)?.len() > MAX_BYTES {
+            return Err(ConfigError::TooLong { path: path.to_owned() });
+        }
+        Config::parse(&std::fs::read_to_string(path).map_err(wrap)?, path)
+    }
+
+    /// Reads a configuration's text; `path` is for messages.
+    ///
+    /// # Errors
+    /// [`ConfigError::UnknownKey`] with the nearest known one, or [`ConfigError::Value`] with the line.
+    pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
+        let value = |fault: &toml::de::Error| ConfigError::Value {
+            path: path.to_owned(),
+            line: text[..fault.span().map_or(0, |span| span.start)].matches('\n').count() + 1,
+            fault: fault.message().replace('\n', " "),
+        };
+        let table: toml::Table = text.parse().map_err(|fault| value(&fault))?;
+        if let Some((key, hint)) = unknown_key(&table) {
+            return Err(ConfigError::UnknownKey { path: path.to_owned(), key, hint });
+        }
+        toml::from_str(text).map_err(|fault| value(&fault))
+    }
+}
+
+/// The first key that is not known, with a hint at the nearest one that is.
+fn unknown_key(table: &toml::Table) -> Option<(String, String)> {
+    for (section, known) in KEYS {
+        let keys = if section.is_empty() { Some(table) } else { table.get(section).and_then(toml::Value::as_table) };
+        for key in keys.into_iter().flat_map(toml::Table::keys) {
+            if !known.contains(&key.as_str()) {
+                let prefix = if section.is_empty() { String::new() } else { format!("{section}.") };
+                return Some((format!("{prefix}{key}"), hint(section, key)));
+            }
+        }
+    }
+    None
+}
+
+fn hint(section: &str, key: &str) -> String {
+    let paths = KEYS.iter().flat_map(|(section, keys)| keys.iter().map(move |key| (*section, *key)));
+    // A key of the same section that looks alike, or the same key of another section.
+    let nearness =
+        |(other, candidate): (&str, &str)| strsim::jaro_winkler(key, candidate) - if other == section { 0.0 } else { 0.15 };
+    let nearest = paths.max_by(|a, b| nearness(*a).total_cmp(&nearness(*b)));
+    let mut hint = String::new();
+    if let Some((section, key)) = nearest {
+        let dot = if section.is_empty() { "" } else { "." };
+        // Writing to a string does not fail.
+        let _ = write!(hint, "; the nearest known one is '{section}{dot}{key}'");
+    }
+    hint
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Config, String> {
+        Config::parse(text, Path::new("throttler.toml")).map_err(|fault| fault.to_string())
+    }
+
+    #[test]
+    fn the_commented_default_is_the_default() {
+        assert_eq!(parse(DEFAULT), Ok(Config::default()));
+        // With every comment that is a setting taken in, each key is shown once.
+        let all: String = DEFAULT.lines().map(|line| line.strip_prefix("#= ").unwrap_or(line).to_owned() + "\n").collect();
+        let table: toml::Table = all.parse().expect("the default with its optional keys");
+        for (section, keys) in KEYS {
+            for key in keys {
+                let within = if section.is_empty() { Some(&table) } else { table[section].as_table() };
+                assert!(within.is_some_and(|table| table.contains_key(*key)), "{section}.{key} is not in the default");
+            }
+        }
+        assert!(parse(&all).is_ok());
+    }
+
+    #[test]
+    fn a_mistake_is_named_with_its_place() {
+        for (text, message) in [
+            ("[feed]\npol = \"60s\"\n", "throttler.toml: unknown key 'feed.pol'; the nearest known one is 'feed.poll'"),
+            ("smtp = \"\"\n", "throttler.toml: unknown key 'smtp'; the nearest known one is 'email.smtp'"),
+            ("databse = \"x\"\n", "throttler.toml: unknown key 'databse'; the nearest known one is 'database'"),
+            (
+                "\n[feed]\npoll = \"60\"\n",
+                "throttler.toml:3: '60' is not a duration: expected a whole number and a unit, like 90s, 15m, 24h or 7d",
+            ),
+            ("[feed]\nmin_magnitude = 99.0\n", "throttler.toml:2: '99' is not a magnitude: expected a number from -10 to 12"),
+            ("[feed]\nfirst_run = \"later\"\n", "throttler.toml:2: unknown variant `later`, expected `baseline` or `alert`"),
+            ("[webhook]\nallow_private = 1\n", "throttler.toml:2: invalid type: integer `1`, expected a boolean"),
+            ("feed = 5\n", "throttler.toml:1: invalid type: integer `5`, expected struct FeedConfig"),
+        ] {
+            assert_eq!(parse(text), Err(message.to_owned()));
+        }
+        assert!(parse("[feed\n").is_err_and(|message| message.starts_with("throttler.toml:1: ")));
+    }
+}

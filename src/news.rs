@@ -1,0 +1,108 @@
+//! Whether an event seen for the first time can be news: not what was there before us, not the past, not the future.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::{Event, Magnitude};
+use crate::time::{Span, Timestamp};
+
+/// An origin up to this far ahead of our clock is a difference of clocks, not a mistake.
+pub const CLOCK_TOLERANCE: Span = Span::from_seconds(300);
+
+/// What to do with the feed's content at the very first poll of a database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FirstRun {
+    /// It is taken as known: nobody is alerted of what was there before.
+    #[default]
+    Baseline,
+    /// It is news.
+    Alert,
+}
+
+/// Which events are recorded, and which of them can be news.
+#[derive(Clone, Copy, Debug)]
+pub struct EventRules {
+    /// Events below this magnitude (exclusive) are recorded only once they are known.
+    pub min_magnitude: Magnitude,
+    /// An event first seen later than this after its origin is recorded, never alerted.
+    pub max_age: Span,
+    pub first_run: FirstRun,
+}
+
+/// What becomes of an event before any subscriber is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Subscribers are asked.
+    Open,
+    /// It was there at the first start; subscribers are asked only about what a revision makes of it.
+    Baseline,
+    /// Too old when first seen: recorded, never alerted.
+    TooOld,
+    /// Its origin lies ahead: recorded, and not alerted unless a revision brings it into the present.
+    Future,
+    /// It turned out to be another known event.
+    Merged,
+}
+
+impl EventRules {
+    /// Whether an event that is not known yet is recorded.
+    #[must_use]
+    pub fn records(&self, event: &Event) -> bool {
+        event.magnitude.is_some_and(|magnitude| magnitude >= self.min_magnitude)
+    }
+
+    /// The fate of an event first seen at `now`, at the very first poll or later.
+    #[must_use]
+    pub fn fate(&self, event: &Event, first_poll: bool, now: Timestamp) -> Fate {
+        if first_poll && self.first_run == FirstRun::Baseline {
+            Fate::Baseline
+        } else if event.origin_at > now.plus(CLOCK_TOLERANCE) {
+            Fate::Future
+        } else if now.since(event.origin_at) > self.max_age {
+            Fate::TooOld
+        } else {
+            Fate::Open
+        }
+    }
+}
+
+impl Fate {
+    const ALL: [(Fate, &'static str); 5] = [
+        (Fate::Open, "open"),
+        (Fate::Baseline, "baseline"),
+        (Fate::TooOld, "too-old"),
+        (Fate::Future, "future"),
+        (Fate::Merged, "merged"),
+    ];
+
+    /// The fate after a revision whose origin is `origin_at`: only the future can become the present.
+    #[must_use]
+    pub fn revised(self, origin_at: Timestamp, now: Timestamp) -> Fate {
+        if self == Fate::Future && origin_at <= now.plus(CLOCK_TOLERANCE) { Fate::Open } else { self }
+    }
+
+    /// Whether subscribers are asked about a revision.
+    #[must_use]
+    pub fn may_be_news(self) -> bool {
+        matches!(self, Fate::Open | Fate::Baseline)
+    }
+}
+
+impl fmt::Display for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (_, name) = Fate::ALL.into_iter().find(|(fate, _)| fate == self).unwrap_or(Fate::ALL[0]);
+        f.pad(name)
+    }
+}
+
+impl FromStr for Fate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Fate, String> {
+        let found = Fate::ALL.into_iter().find(|(_, name)| *name == text);
+        found.map(|(fate, _)| fate).ok_or_else(|| format!("unknown fate '{text}'"))
+    }
+}
