@@ -63,3 +63,9 @@ fn replace(records: &mut [Known<usize>], key: usize, event: Event) {
     let record = records.iter_mut().find(|record| record.key == key).expect("the record that was given");
     record.event = event;
 }
+
+/// A file of `tests/feed/fixtures`.
+pub fn fixture(name: &str) -> Vec<u8> {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/feed/fixtures").join(name);
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}

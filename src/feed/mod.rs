@@ -1,0 +1,15 @@
+//! The feed: where earthquakes come from. Its wire format, its address, and polling it.
+//!
+//! What a sighting means for what is known is `identity`'s business; when to poll, and what is kept, the daemon's.
+
+mod error;
+mod feature;
+mod poller;
+mod source;
+mod wire;
+
+pub use error::FeedError;
+pub use feature::{MAX_EVENT_IDS, MAX_PLACE_CHARS};
+pub use poller::{Feed, MAX_BODY_BYTES, Poll, Settings, Timeouts};
+pub use source::{FeedUrl, MIN_POLL, MIN_POLL_LOCAL};
+pub use wire::{MAX_FEATURES, Rejection, Snapshot, parse};

@@ -1,0 +1,110 @@
+//! The address of a feed: http, https or a file, checked before anything is asked of it.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize, de};
+use url::{Host, Url};
+
+use super::error::FeedError;
+use crate::time::Span;
+
+/// The least time between two polls of a feed: the service renews its feeds once a minute.
+pub const MIN_POLL: Span = Span::from_seconds(60);
+/// The least time between two polls of a file or of a feed on this machine.
+pub const MIN_POLL_LOCAL: Span = Span::from_millis(10);
+/// The longest address, in bytes.
+const MAX_URL_BYTES: usize = 2_048;
+
+/// An `http`, `https` or `file` URL without credentials or fragment, at most 2048 bytes long.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FeedUrl(Url);
+
+impl FeedUrl {
+    /// The URL.
+    #[must_use]
+    pub fn as_url(&self) -> &Url {
+        &self.0
+    }
+
+    /// The least time between two polls: [`MIN_POLL_LOCAL`] for files and loopback, [`MIN_POLL`] for all others.
+    #[must_use]
+    pub fn min_poll(&self) -> Span {
+        if self.0.scheme() == "file" || self.is_loopback() { MIN_POLL_LOCAL } else { MIN_POLL }
+    }
+
+    /// The path of a file feed; `None` for the others.
+    pub(super) fn file_path(&self) -> Option<PathBuf> {
+        if self.0.scheme() == "file" { self.0.to_file_path().ok() } else { None }
+    }
+
+    pub(super) fn is_loopback(&self) -> bool {
+        match self.0.host() {
+            Some(Host::Domain(name)) => name == "localhost",
+            Some(Host::Ipv4(address)) => address.is_loopback(),
+            Some(Host::Ipv6(address)) => address.is_loopback(),
+            None => false,
+        }
+    }
+}
+
+impl FromStr for FeedUrl {
+    type Err = FeedError;
+
+    fn from_str(text: &str) -> Result<FeedUrl, FeedError> {
+        let shown = super::wire::excerpt(text);
+        let wrong = |fault| FeedError::Address { url: shown.clone(), fault };
+        if text.len() > MAX_URL_BYTES {
+            return Err(wrong("expected at most 2048 bytes"));
+        }
+        if text.contains(|c: char| c.is_control() || c.is_whitespace()) {
+            return Err(wrong("expected no spaces or control characters"));
+        }
+        let url = Url::parse(text).map_err(|_| wrong("expected a URL that begins with https://, http:// or file://"))?;
+        if !url.username().is_empty() || url.password().is_some() {
+            // Not repeated in the message: it holds a password.
+            let url = format!("{}://…@{}", url.scheme(), url.host_str().unwrap_or_default());
+            return Err(FeedError::Address { url, fault: "expected no user name or password in it" });
+        }
+        match fault(&url) {
+            None => Ok(FeedUrl(url)),
+            Some(fault) => Err(wrong(fault)),
+        }
+    }
+}
+
+/// What is wrong with a URL for a feed.
+fn fault(url: &Url) -> Option<&'static str> {
+    if url.fragment().is_some() {
+        return Some("expected no fragment (#…)");
+    }
+    match url.scheme() {
+        "http" | "https" if url.host_str().is_none_or(str::is_empty) => Some("expected a host"),
+        "http" | "https" if is_usgs_summary(url) && url.query().is_some() => Some(
+            "expected no query (?…), which this service refuses with 403; choose another feed, or a query address (/fdsnws/…)",
+        ),
+        "file" if url.query().is_some() => Some("expected no query (?…) on a file"),
+        "file" if url.to_file_path().is_err() => {
+            Some("expected an absolute path on this machine, like file:///var/lib/feed.geojson")
+        }
+        "http" | "https" | "file" => None,
+        _ => Some("expected https, http or file"),
+    }
+}
+
+fn is_usgs_summary(url: &Url) -> bool {
+    url.host_str() == Some("earthquake.usgs.gov") && url.path().starts_with("/earthquakes/feed/")
+}
+
+impl fmt::Display for FeedUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.0.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for FeedUrl {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<FeedUrl, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
