@@ -209,8 +209,8 @@ struct LimitParts {
     counter_rule: CounterRule,
 }
 
-fn is_default(rule: &CounterRule) -> bool {
-    *rule == CounterRule::default()
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl TryFrom<LimitParts> for Limit {

@@ -102,7 +102,7 @@ impl SlidingLog {
         Outlook {
             remaining: count(i128::from(limit) - i128::from(used) - i128::from(request.keep)),
             retry_at: (request.needed() <= limit).then_some(retry_at),
-            reset_at: live().last().map_or(now, |stamp| Timestamp::saturating_from_ticks(leaves(stamp).into())),
+            reset_at: live().next_back().map_or(now, |stamp| Timestamp::saturating_from_ticks(leaves(stamp).into())),
         }
     }
 

@@ -1,0 +1,7 @@
+//! The limiters against independent references: what they decide, what they promise, and what they do when the clock, the
+//! limit or the stored bytes are not what one hopes for.
+
+mod agreement;
+mod reference;
+mod support;
+mod tables;
