@@ -4,6 +4,8 @@
 //! edge owns one outside thing each; the host wires them. `docs/architecture.md` is the map.
 
 pub mod alert;
+pub mod analysis;
+pub mod catalogue;
 pub mod event;
 pub mod rate;
 pub mod subscriber;
