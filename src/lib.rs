@@ -7,7 +7,6 @@
 pub mod alert;
 pub mod backoff;
 pub mod event;
-pub mod feed;
 pub mod identity;
 pub mod interest;
 pub mod limiter;
@@ -18,9 +17,17 @@ pub mod subscriber;
 pub mod time;
 
 // Lab.
+pub mod analysis;
+pub mod catalogue;
 pub mod replay;
 
 // Edge.
 pub mod clock;
 pub mod config;
+pub mod delivery;
+pub mod feed;
 pub mod store;
+
+// Host.
+pub mod cli;
+pub mod daemon;

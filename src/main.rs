@@ -1,1 +1,7 @@
-fn main() {}
+//! The `throttler` program: parse, run, exit status.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    throttler::cli::main()
+}

@@ -121,20 +121,19 @@ impl Store {
         Ok(chunk)
     }
 
-    /// The active subscribers to ask again now on behalf of what is withheld, the longest waiting first.
+    /// The active subscriber to ask again now on behalf of what is withheld: the one that has been due the longest.
     ///
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be read.
-    pub fn waking(&self, now: Timestamp) -> Result<Vec<Waking>, StoreError> {
+    pub fn waking(&self, now: Timestamp) -> Result<Option<Waking>, StoreError> {
         let sql = "SELECT subscriber_key, name FROM subscribers
-                   WHERE wake_at <= ?1 AND standing = 'active' AND removed_at IS NULL ORDER BY wake_at LIMIT ?2";
-        let rows = self.connection.prepare_cached(sql).and_then(|mut statement| {
-            let rows = statement.query_map(params![At(now), CHUNK], |row| {
-                Ok(Waking { subscriber_key: SubscriberKey(row.get(0)?), name: row.get(1)? })
-            })?;
-            rows.collect()
+                   WHERE wake_at <= ?1 AND standing = 'active' AND removed_at IS NULL ORDER BY wake_at LIMIT 1";
+        let waking = self.connection.prepare_cached(sql).and_then(|mut statement| {
+            statement
+                .query_row([At(now)], |row| Ok(Waking { subscriber_key: SubscriberKey(row.get(0)?), name: row.get(1)? }))
+                .optional()
         });
-        rows.map_err(step("find who may be told of what was withheld"))
+        waking.map_err(step("find who may be told of what was withheld"))
     }
 
     /// Tells one subscriber of what was withheld, as far as `release` says that the limiter allows.

@@ -30,8 +30,6 @@ pub enum Settlement {
     Retry { at: Timestamp, reason: String },
     /// Not at all: a dead letter. With `disable` the subscriber gets nothing more until somebody looks.
     Dead { reason: String, disable: bool },
-    /// Not attempted after all: due again as it was.
-    HandedBack,
 }
 
 impl Store {
@@ -78,24 +76,23 @@ impl Store {
         let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = begin.map_err(step("begin settling deliveries"))?;
         for (delivery_key, settlement) in settled {
-            let (status, due_at, detail, uncounted) = match settlement {
-                Settlement::Delivered { detail } => ("delivered", None, Some(detail), 0),
-                Settlement::Retry { at, reason } => ("due", Some(*at), Some(reason), 0),
-                Settlement::Dead { reason, .. } => ("dead", None, Some(reason), 0),
-                Settlement::HandedBack => ("due", None, None, 1),
+            let (status, due_at, detail) = match settlement {
+                Settlement::Delivered { detail } => ("delivered", None, detail),
+                Settlement::Retry { at, reason } => ("due", Some(*at), reason),
+                Settlement::Dead { reason, .. } => ("dead", None, reason),
             };
             let changed = transaction
                 .prepare_cached(
                     "UPDATE outbox
-                     SET status = :status, due_at = coalesce(:due_at, due_at), detail = coalesce(:detail, detail),
-                         settled_at = iif(:status = 'due', NULL, :now), attempts = attempts - :uncounted,
+                     SET status = :status, due_at = coalesce(:due_at, due_at), detail = :detail,
+                         settled_at = iif(:status = 'due', NULL, :now),
                          lease_owner = NULL, lease_until = NULL
                      WHERE delivery_key = :key AND status = 'leased' AND lease_owner = :owner",
                 )
                 .and_then(|mut statement| {
                     statement.execute(named_params! {
                         ":key": delivery_key, ":owner": owner, ":status": status, ":due_at": due_at.map(At),
-                        ":detail": detail, ":now": At(now), ":uncounted": uncounted,
+                        ":detail": detail, ":now": At(now),
                     })
                 })
                 .map_err(step("settle a delivery"))?;

@@ -1,0 +1,103 @@
+//! The smallest lossless bucket of each of several rates, from a catalogue, in one pass.
+
+use super::{Busiest, Run, Summary};
+use crate::catalogue::{CatalogueError, InOrder, Progress, Query, Reading, Side, Source, read_in_order};
+use crate::rate::Rate;
+use crate::time::Timestamp;
+
+/// What the events of a catalogue need.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MinBucket {
+    /// How many events matched.
+    pub events: u64,
+    /// The earliest and the latest of them.
+    pub ends: Option<(Timestamp, Timestamp)>,
+    /// One result a rate, in the order asked for.
+    pub results: Vec<RateResult>,
+}
+
+/// What they need at one rate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RateResult {
+    pub rate: Rate,
+    /// The smallest bucket that loses nothing; 0 without events.
+    pub bucket: u64,
+    /// The bucket before it is rounded up.
+    pub level: f64,
+    /// The most events in any half-open stretch of the rate's window.
+    pub busiest_window: u64,
+    /// Events that need all of the bucket.
+    pub critical_run: Option<Run>,
+}
+
+/// Finds for each rate the smallest bucket that loses none of the events that match. The inputs are one catalogue, in any
+/// order; `threads` is how many parse a large file.
+///
+/// # Errors
+/// As [`read_in_order`].
+pub fn min_bucket(
+    sources: &mut [Source],
+    query: &Query,
+    rates: &[Rate],
+    threads: usize,
+    progress: Progress<'_>,
+) -> Result<(MinBucket, Reading), CatalogueError> {
+    let mut pass = Pass::new(rates);
+    let reading = read_in_order(sources, query, threads, progress, &mut pass)?;
+    Ok((pass.finish(), reading))
+}
+
+/// All that is kept while the events pass.
+struct Pass {
+    summaries: Vec<(Rate, Option<Summary>)>,
+    /// One for each distinct window.
+    windows: Vec<Busiest>,
+}
+
+impl Pass {
+    fn new(rates: &[Rate]) -> Pass {
+        let mut windows: Vec<Busiest> = Vec::new();
+        for rate in rates {
+            if windows.iter().all(|busiest| busiest.window() != rate.window()) {
+                windows.push(Busiest::new(rate.window()));
+            }
+        }
+        Pass { summaries: rates.iter().map(|rate| (*rate, None)).collect(), windows }
+    }
+
+    fn finish(self) -> MinBucket {
+        let summary = self.summaries.first().and_then(|(_, summary)| summary.as_ref());
+        let events = summary.map_or(0, Summary::count);
+        let ends = summary.map(Summary::ends);
+        let busiest = |rate: Rate| self.windows.iter().find(|busiest| busiest.window() == rate.window());
+        let results = self.summaries.iter().map(|(rate, summary)| RateResult {
+            rate: *rate,
+            bucket: summary.as_ref().map_or(0, Summary::bucket),
+            level: summary.as_ref().map_or(0.0, Summary::level),
+            busiest_window: busiest(*rate).map_or(0, Busiest::most),
+            critical_run: summary.as_ref().map(Summary::critical_run),
+        });
+        MinBucket { events, ends, results: results.collect() }
+    }
+}
+
+impl InOrder for Pass {
+    fn piece(&mut self, times: &[Timestamp], side: Side) {
+        for (rate, so_far) in &mut self.summaries {
+            let Some(piece) = Summary::of(*rate, times) else { continue };
+            *so_far = Some(match (so_far.take(), side) {
+                (None, _) => piece,
+                (Some(before), Side::After) => before.merge(&piece),
+                (Some(after), Side::Before) => piece.merge(&after),
+            });
+        }
+        for busiest in &mut self.windows {
+            busiest.extend(times, side);
+        }
+    }
+
+    fn restart(&mut self) {
+        self.summaries.iter_mut().for_each(|(_, summary)| *summary = None);
+        self.windows.iter_mut().for_each(|busiest| *busiest = Busiest::new(busiest.window()));
+    }
+}

@@ -1,0 +1,163 @@
+//! Gives whole events, for a replay: every column that an [`Event`] has room for, by name.
+
+use std::collections::HashMap;
+use std::io::Read;
+
+use super::error::{BadRows, CatalogueError, Fault};
+use super::header::{fields, unquoted};
+use super::rows::Row;
+use super::scan::{Scanner, magnitude};
+use super::{Query, Source};
+use crate::event::{Coordinates, Event, EventId};
+use crate::time::Timestamp;
+
+/// The places of the columns of an event, if the file has them.
+#[derive(Clone, Debug, Default)]
+struct Places {
+    id: Option<usize>,
+    updated: Option<usize>,
+    magnitude: Option<usize>,
+    magnitude_type: Option<usize>,
+    place: Option<usize>,
+    latitude: Option<usize>,
+    longitude: Option<usize>,
+    depth: Option<usize>,
+    kind: Option<usize>,
+    status: Option<usize>,
+}
+
+/// The matching events of one input, in its order.
+pub struct Events<'q, R> {
+    scanner: Scanner<'q, R>,
+    places: Places,
+}
+
+impl<'q, R: Read> Events<'q, R> {
+    /// Reads the header of `input`, which messages call `file`. Needs the columns that the query needs; of the others:
+    /// without an id an event is called `line-7` after its line, without coordinates it is at 0, 0 (see
+    /// [`Events::has_coordinates`]), without a type it is an earthquake.
+    ///
+    /// # Errors
+    /// [`CatalogueError`] if the input cannot be read, is no catalogue or lacks a needed column.
+    pub fn open(input: R, file: &str, query: &'q Query) -> Result<Events<'q, R>, CatalogueError> {
+        let scanner = Scanner::open(input, file, query)?;
+        let find = |name| scanner.columns().find(name);
+        let places = Places {
+            id: find("id"),
+            updated: find("updated"),
+            magnitude: find("mag"),
+            magnitude_type: find("magType"),
+            place: find("place"),
+            latitude: find("latitude"),
+            longitude: find("longitude"),
+            depth: find("depth"),
+            kind: find("type"),
+            status: find("status"),
+        };
+        Ok(Events { scanner, places })
+    }
+
+    /// Whether the events have a place on the globe: an interest in a region makes no sense without.
+    #[must_use]
+    pub const fn has_coordinates(&self) -> bool {
+        self.places.latitude.is_some() && self.places.longitude.is_some()
+    }
+
+    /// The rows skipped so far.
+    #[must_use]
+    pub const fn bad_rows(&self) -> &BadRows {
+        &self.scanner.skipped
+    }
+
+    fn next_event(&mut self) -> Result<Option<Event>, CatalogueError> {
+        while let Some((row, origin_at)) = self.scanner.next_match()? {
+            match event(&self.places, self.scanner.bytes(&row), &row, origin_at) {
+                Ok(event) => return Ok(Some(event)),
+                Err(fault) => self.scanner.refuse(row.line, fault)?,
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl<R: Read> Iterator for Events<'_, R> {
+    type Item = Result<Event, CatalogueError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_event().transpose()
+    }
+}
+
+/// Every matching event of the inputs, oldest first, those of one instant in reading order. An id that several inputs have
+/// counts in the first of them.
+///
+/// # Errors
+/// As [`Events::open`], and for the first bad row unless the query skips them.
+pub fn read_events(sources: &mut [Source], query: &Query) -> Result<(Vec<Event>, BadRows), CatalogueError> {
+    let mut first_source = HashMap::new();
+    let (mut all, mut bad_rows) = (Vec::new(), BadRows::default());
+    for (number, source) in sources.iter_mut().enumerate() {
+        let name = source.name();
+        let mut events = Events::open(source.open()?, &name, query)?;
+        while let Some(event) = events.next_event()? {
+            if events.places.id.is_none() || *first_source.entry(event.id.clone()).or_insert(number) == number {
+                all.push(event);
+            }
+        }
+        bad_rows.append(events.scanner.skipped);
+    }
+    all.sort_by_key(|event| event.origin_at);
+    Ok((all, bad_rows))
+}
+
+fn event(places: &Places, bytes: &[u8], row: &Row, origin_at: Timestamp) -> Result<Event, Fault> {
+    let values: Vec<_> = fields(bytes).map(unquoted).collect();
+    let value = |place: Option<usize>| place.and_then(|index| values.get(index)).map_or(&b""[..], |value| value);
+    let text = |place| String::from_utf8_lossy(value(place)).into_owned();
+    let given = |place| Some(text(place)).filter(|text| !text.is_empty());
+
+    let id: EventId = match given(places.id) {
+        Some(id) => id.parse().map_err(|_| Fault::value("id", id.as_bytes(), "an event id: expected letters and digits"))?,
+        None => format!("line-{}", row.line).parse().map_err(|_| Fault::value("id", b"", "an event id"))?,
+    };
+    let updated_at = match given(places.updated) {
+        Some(updated) => Some(updated.parse().map_err(|_| {
+            Fault::value("updated", updated.as_bytes(), "a time: expected RFC 3339, like 2015-01-01T08:49:53.200Z")
+        })?),
+        None => None,
+    };
+    let degrees = |place, name, limit: f64, expected| match (place, number(value(place))) {
+        (None, _) => Ok(0.0),
+        (_, Some(degrees)) if degrees.abs() <= limit => Ok(degrees),
+        _ => Err(Fault::value(name, value(place), expected)),
+    };
+    let latitude = degrees(places.latitude, "latitude", 90.0, "a latitude: expected -90 to 90 degrees")?;
+    let longitude = degrees(places.longitude, "longitude", 180.0, "a longitude: expected -180 to 180 degrees")?;
+    let coordinates = Coordinates::new(latitude, longitude)
+        .map_err(|_| Fault::value("latitude", value(places.latitude), "a place on the globe"))?;
+    let depth_km = match value(places.depth) {
+        b"" => None,
+        depth => Some(number(depth).ok_or_else(|| Fault::value("depth", depth, "a depth: expected kilometres"))?),
+    };
+    Ok(Event {
+        ids: vec![id.clone()],
+        id,
+        origin_at,
+        updated_at,
+        magnitude: magnitude(value(places.magnitude))?,
+        magnitude_type: given(places.magnitude_type),
+        place: text(places.place),
+        coordinates,
+        depth_km,
+        kind: given(places.kind).unwrap_or_else(|| "earthquake".to_owned()),
+        status: text(places.status).to_ascii_lowercase(),
+        tsunami: false,
+        pager: None,
+        url: None,
+    })
+}
+
+/// A finite number.
+fn number(field: &[u8]) -> Option<f64> {
+    std::str::from_utf8(field).ok()?.parse().ok().filter(|number: &f64| number.is_finite())
+}
