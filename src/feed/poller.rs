@@ -185,13 +185,18 @@ impl Feed {
 
     /// The body, unpacked; given up as soon as it is too large.
     async fn body(&self, mut response: Response) -> Result<Vec<u8>, FeedError> {
+        let too_large = || FeedError::TooLarge { origin: self.url.to_string() };
+        // Known before only if it comes unpacked.
+        if response.content_length().is_some_and(|length| length > MAX_BODY_BYTES as u64) {
+            return Err(too_large());
+        }
         let mut body = Vec::new();
         loop {
             let chunk = response.chunk().await;
             let chunk = chunk.map_err(|error| FeedError::Body { url: self.url.to_string(), source: error.without_url() })?;
             let Some(chunk) = chunk else { return Ok(body) };
             if body.len() + chunk.len() > MAX_BODY_BYTES {
-                return Err(FeedError::TooLarge { origin: self.url.to_string() });
+                return Err(too_large());
             }
             body.extend_from_slice(&chunk);
         }
