@@ -9,11 +9,11 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use throttler::feed::{Feed, FeedError, MAX_BODY_BYTES, Poll, Settings, Snapshot};
+use throttler::feed::{Feed, FeedError, MAX_BODY_BYTES, Poll, Settings, Snapshot, Timeouts};
 use throttler::time::{Span, Timestamp};
 use tokio::io::AsyncWriteExt as _;
 
-use crate::server::{Server, all_within, install_provider};
+use crate::server::{Server, install_provider};
 use crate::support::{at, fixture};
 
 const MADE: &str = "Sun, 17 Mar 2030 18:06:40 GMT";
@@ -96,6 +96,20 @@ async fn what_was_accepted_is_not_asked_for_again() {
     feed.accept();
     assert_eq!(feed.poll(now()).await.expect("304"), Poll::Unchanged);
     assert_eq!(server.requests().len(), 4);
+}
+
+#[tokio::test]
+async fn what_was_not_accepted_before_the_next_poll_comes_again() {
+    let server = Server::start(|number, headers| match number {
+        1 => StatusCode::BAD_GATEWAY.into_response(),
+        _ => conditional(headers),
+    })
+    .await;
+    let mut feed = server.feed();
+    fresh(&mut feed).await;
+    feed.poll(now()).await.expect_err("a failure");
+    feed.accept();
+    fresh(&mut feed).await;
 }
 
 #[tokio::test]
@@ -280,12 +294,11 @@ async fn a_slow_server_is_given_up() {
         std::future::pending().await
     })
     .await;
-    let limits = all_within(Span::from_millis(200));
-    let error = silent.feed_within(limits).poll(now()).await.expect_err("no answer");
-    assert!(matches!(error, FeedError::Timeout { .. }) && error.is_transient(), "{error:?}");
-    let patient = throttler::feed::Timeouts { whole: Span::from_seconds(60), ..limits };
-    let error = silent.feed_within(patient).poll(now()).await.expect_err("no answer");
+    let short = Span::from_millis(200);
+    let hasty = Timeouts { first_byte: short, ..Timeouts::default() };
+    let error = silent.feed_within(hasty).poll(now()).await.expect_err("no answer");
     assert_eq!(told(&error), "took longer than 200ms to begin its answer");
+    assert!(matches!(error, FeedError::Timeout { .. }) && error.is_transient(), "{error:?}");
 
     // A byte every now and then does not prolong the whole.
     let trickling = Server::raw(|mut connection| async move {
@@ -297,8 +310,8 @@ async fn a_slow_server_is_given_up() {
         }
     })
     .await;
-    let patient = throttler::feed::Timeouts { first_byte: Span::from_seconds(20), ..limits };
-    let error = trickling.feed_within(patient).poll(now()).await.expect_err("half an answer");
+    let hasty = Timeouts { whole: short, ..Timeouts::default() };
+    let error = trickling.feed_within(hasty).poll(now()).await.expect_err("half an answer");
     assert_eq!(told(&error), "took longer than 200ms to answer in full");
 }
 

@@ -9,7 +9,6 @@ use axum::extract::Request;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use throttler::feed::{Feed, FeedUrl, Settings, Timeouts};
-use throttler::time::Span;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -72,11 +71,6 @@ impl Server {
         install_provider();
         Feed::new(self.url("http"), &Settings { timeouts, ..Settings::default() }).expect("a feed")
     }
-}
-
-/// Of all three the same.
-pub fn all_within(limit: Span) -> Timeouts {
-    Timeouts { connect: limit, first_byte: limit, whole: limit }
 }
 
 /// As the host does once at its start.
