@@ -61,7 +61,7 @@ pub struct Feed {
     source: Source,
     timeouts: Timeouts,
     accepted: Version,
-    /// Of the last fresh snapshot, until it is accepted.
+    /// Of the last poll's fresh snapshot, until it is accepted.
     offered: Option<Version>,
 }
 
@@ -108,13 +108,14 @@ impl Feed {
         &self.url
     }
 
-    /// Asks the feed once. `now` is needed for dates in the answer. Dropping the future leaves the feed as it was.
+    /// Asks the feed once. `now` is needed for dates in the answer. Dropping the future loses nothing.
     ///
     /// Until [`Feed::accept`] is called, the same snapshot is fresh again: what could not be kept is not lost.
     ///
     /// # Errors
     /// Any of [`FeedError`] that is not about setting up.
     pub async fn poll(&mut self, now: Timestamp) -> Result<Poll, FeedError> {
+        self.offered = None;
         let answer = match &self.source {
             Source::Http(client) => self.fetch(client, now).await?,
             Source::File(path) => Some((self.read(path).await?, HeaderMap::new())),
@@ -135,7 +136,7 @@ impl Feed {
         Ok(Poll::Fresh(snapshot))
     }
 
-    /// The last fresh snapshot has been kept: from now on the feed is asked for what is newer.
+    /// The last poll's fresh snapshot has been kept: from now on the feed is asked for what is newer. Nothing otherwise.
     pub fn accept(&mut self) {
         if let Some(version) = self.offered.take() {
             self.accepted = version;
@@ -185,13 +186,18 @@ impl Feed {
 
     /// The body, unpacked; given up as soon as it is too large.
     async fn body(&self, mut response: Response) -> Result<Vec<u8>, FeedError> {
+        let too_large = || FeedError::TooLarge { origin: self.url.to_string() };
+        // Known before only if it comes unpacked.
+        if response.content_length().is_some_and(|length| length > MAX_BODY_BYTES as u64) {
+            return Err(too_large());
+        }
         let mut body = Vec::new();
         loop {
             let chunk = response.chunk().await;
             let chunk = chunk.map_err(|error| FeedError::Body { url: self.url.to_string(), source: error.without_url() })?;
             let Some(chunk) = chunk else { return Ok(body) };
             if body.len() + chunk.len() > MAX_BODY_BYTES {
-                return Err(FeedError::TooLarge { origin: self.url.to_string() });
+                return Err(too_large());
             }
             body.extend_from_slice(&chunk);
         }
