@@ -1,0 +1,43 @@
+//! `throttler config`: checks the configuration, prints the commented default.
+
+use clap::Subcommand;
+
+use super::Global;
+use super::failure::Failure;
+use super::output;
+use super::setup::{Loaded, install_crypto};
+use crate::config::DEFAULT;
+
+#[derive(Subcommand)]
+pub(super) enum ConfigCommand {
+    /// Check the configuration and what it points to; changes nothing
+    Check,
+    /// Print the commented default configuration
+    #[command(after_help = "Example:\n  throttler config default > throttler.toml")]
+    Default,
+}
+
+pub(super) fn run(global: &Global, command: &ConfigCommand) -> Result<(), Failure> {
+    match command {
+        ConfigCommand::Default => output::print(DEFAULT),
+        ConfigCommand::Check => check(global),
+    }
+}
+
+fn check(global: &Global) -> Result<(), Failure> {
+    install_crypto();
+    let loaded = Loaded::read(global)?;
+    let feed = loaded.feed(None)?;
+    loaded.delivery()?;
+    let source = loaded.path.as_ref().map_or("no file, only defaults".to_owned(), |path| path.display().to_string());
+    let email = loaded.config.email.smtp.as_deref().unwrap_or("none: what would be sent is logged");
+    let rows = [
+        ("configuration", source),
+        ("feed", format!("{}, every {}", feed.url(), loaded.config.feed.poll)),
+        ("database", loaded.database(global).display().to_string()),
+        ("email", email.to_owned()),
+        ("webhooks", if loaded.config.webhook.allow_private { "public and private addresses" } else { "https to public addresses" }.to_owned()),
+    ];
+    let lines: String = rows.iter().map(|(name, value)| format!("  {name:<14} {value}\n")).collect();
+    output::print(&format!("The configuration is in order.\n\n{lines}"))
+}

@@ -1,0 +1,105 @@
+//! How a command fails: one message on standard error, and the exit status of the contract.
+
+use std::fmt::Display;
+use std::io;
+use std::process::ExitCode;
+
+use crate::config::ConfigError;
+use crate::daemon::DaemonError;
+use crate::delivery::DeliveryError;
+use crate::feed::FeedError;
+use crate::store::StoreError;
+
+/// Whose fault it is, which is the exit status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Blame {
+    /// It failed while running.
+    Running = 1,
+    /// Wrong usage or configuration.
+    Usage = 2,
+    /// The input data are bad.
+    Data = 3,
+}
+
+/// A command that did not succeed.
+#[derive(Debug)]
+pub(super) struct Failure {
+    blame: Blame,
+    error: anyhow::Error,
+}
+
+impl Failure {
+    /// Wrong usage, described by `message`.
+    pub fn usage(message: impl Display) -> Failure {
+        Failure { blame: Blame::Usage, error: anyhow::anyhow!("{message}") }
+    }
+
+    /// Prints the message and gives the exit status. A reader that has gone away is no failure.
+    pub fn report(&self) -> ExitCode {
+        let broken_pipe = |cause: &(dyn std::error::Error + 'static)| {
+            cause.downcast_ref::<io::Error>().is_some_and(|fault| fault.kind() == io::ErrorKind::BrokenPipe)
+        };
+        if self.error.chain().any(broken_pipe) {
+            return ExitCode::SUCCESS;
+        }
+        eprintln!("throttler: {:#}", self.error);
+        ExitCode::from(self.blame as u8)
+    }
+}
+
+/// Gives an error its blame.
+pub(super) trait Blamed<T> {
+    /// The same error as a failure of this kind.
+    fn blame(self, blame: Blame) -> Result<T, Failure>;
+}
+
+impl<T, E: Into<anyhow::Error>> Blamed<T> for Result<T, E> {
+    fn blame(self, blame: Blame) -> Result<T, Failure> {
+        self.map_err(|error| Failure { blame, error: error.into() })
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Failure {
+        let blame = match error {
+            StoreError::NoSubscriber(_) | StoreError::SubscriberExists(_) => Blame::Usage,
+            _ => Blame::Running,
+        };
+        Failure { blame, error: error.into() }
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Failure {
+        Failure { blame: Blame::Usage, error: error.into() }
+    }
+}
+
+impl From<FeedError> for Failure {
+    fn from(error: FeedError) -> Failure {
+        let blame = if error.is_transient() { Blame::Running } else { Blame::Usage };
+        Failure { blame, error: error.into() }
+    }
+}
+
+impl From<DeliveryError> for Failure {
+    fn from(error: DeliveryError) -> Failure {
+        Failure { blame: Blame::Usage, error: error.into() }
+    }
+}
+
+impl From<DaemonError> for Failure {
+    fn from(error: DaemonError) -> Failure {
+        match error {
+            DaemonError::Feed(fault) => fault.into(),
+            DaemonError::Store(fault) => fault.into(),
+            DaemonError::Signals(_) => Failure { blame: Blame::Running, error: error.into() },
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure { blame: Blame::Running, error: error.into() }
+    }
+}

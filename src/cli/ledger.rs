@@ -1,0 +1,79 @@
+//! `throttler ledger`: every decision with its reason and what became of it.
+
+use clap::Args;
+use serde_json::json;
+
+use super::Global;
+use super::failure::Failure;
+use super::output::{self, Format, Side};
+use super::setup::open_existing_store;
+use crate::event::EventId;
+use crate::store::LedgerRow;
+use crate::subscriber::SubscriberName;
+
+/// Show every decision with its reason and what became of it
+#[derive(Args)]
+#[command(after_help = "Examples:
+  throttler ledger --subscriber anna
+  throttler ledger --event us6000qw60 --format json")]
+pub(super) struct LedgerArgs {
+    /// Only this subscriber's decisions
+    #[arg(long, value_name = "NAME")]
+    subscriber: Option<SubscriberName>,
+    /// Only the decisions on this event, by any of its ids
+    #[arg(long, value_name = "ID")]
+    event: Option<EventId>,
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+pub(super) fn run(global: &Global, args: &LedgerArgs) -> Result<(), Failure> {
+    let store = open_existing_store(global)?;
+    let subscriber = args.subscriber.as_ref().map(|name| store.subscriber(name)).transpose()?.map(|stored| stored.key);
+    if let Some(id) = &args.event
+        && store.event(id)?.is_none()
+    {
+        return Err(Failure::usage(format!("no event '{id}' has been recorded")));
+    }
+    let rows = store.ledger(subscriber, args.event.as_ref())?;
+    match args.format {
+        Format::Json => output::print_json(&json!({ "decisions": rows.iter().map(as_json).collect::<Vec<_>>() })),
+        Format::Text => output::print(&as_text(&rows)),
+    }
+}
+
+fn as_json(row: &LedgerRow) -> serde_json::Value {
+    json!({
+        "subscriber": row.subscriber,
+        "event": { "id": row.event.id, "magnitude": row.event.magnitude, "time": row.event.origin_at, "place": row.event.place },
+        "decided_at": row.decided_at,
+        "outcome": row.outcome.name(),
+        "refused": row.refused,
+        "reason": row.reason,
+        "retry_at": row.retry_at,
+        "delivery": row.delivery,
+        "settled_at": row.settled_at,
+    })
+}
+
+fn as_text(rows: &[LedgerRow]) -> String {
+    let refused = rows.iter().filter(|row| row.refused).count() as u64;
+    let summary = format!("{} decisions, {} of them refused by the limiter\n", output::count(rows.len() as u64), output::count(refused));
+    if rows.is_empty() {
+        return summary;
+    }
+    let columns =
+        [("decided", Side::Left), ("subscriber", Side::Left), ("event", Side::Left), ("M", Side::Right), ("outcome", Side::Left), ("delivery", Side::Left), ("why", Side::Left)];
+    let lines = rows.iter().map(|row| {
+        vec![
+            row.decided_at.to_string(),
+            row.subscriber.clone(),
+            row.event.id.to_string(),
+            row.event.magnitude.map_or_else(|| "?".into(), |m| m.to_string()),
+            row.outcome.to_string(),
+            row.delivery.clone().unwrap_or_else(|| "-".into()),
+            row.reason.clone(),
+        ]
+    });
+    format!("{summary}\n{}", output::table(&columns, lines))
+}

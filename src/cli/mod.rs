@@ -1,0 +1,87 @@
+//! The command line: one file a command. What a command does beyond reading words and printing is the library's.
+
+mod config;
+mod demo;
+mod failure;
+mod ledger;
+mod output;
+mod replay;
+mod run;
+mod setup;
+mod subscriber;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use failure::Failure;
+
+/// Decides which earthquake alerts to send, delivers them, and can prove it decided well.
+#[derive(Parser)]
+#[command(name = "throttler", version, about, max_term_width = 120, after_help = EXAMPLES)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "Examples:
+  throttler demo                                          the two days of the M8.8, end to end
+  throttler min-bucket data/quakes_2015_2025.csv          the smallest bucket that loses nothing
+  throttler subscriber add anna --email anna@example.org  M 5.0 or more, 5/h with a bucket of 74
+  throttler run                                           the daemon
+
+Exit status: 0 success, 1 it failed while running, 2 wrong usage or configuration, 3 the input data are bad.";
+
+/// Options of every command.
+#[derive(Args)]
+struct Global {
+    /// The configuration [default: throttler.toml here, else /etc/throttler/throttler.toml, where there is one]
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The database [default: the configuration's, else throttler.db in $STATE_DIRECTORY or here]
+    #[arg(long, global = true, value_name = "FILE")]
+    database: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the daemon: poll the feed, decide for every subscriber, deliver
+    Run(run::RunArgs),
+    /// Check the configuration, or print the commented default
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
+    /// Configure who gets alerts; takes effect in a running daemon before the next event
+    #[command(subcommand)]
+    Subscriber(subscriber::SubscriberCommand),
+    /// What each limiter would have done on historic days
+    Replay(replay::ReplayArgs),
+    /// Show every decision with its reason and what became of it
+    Ledger(ledger::LedgerArgs),
+    /// The two days of the M8.8 through the real pipeline, at many times real speed, without network or configuration
+    Demo(demo::DemoArgs),
+}
+
+/// Runs the command line of this process.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run(cli: Cli) -> Result<(), Failure> {
+    let Cli { global, command } = cli;
+    match command {
+        Command::Run(args) => run::run(&global, &args),
+        Command::Config(command) => config::run(&global, &command),
+        Command::Subscriber(command) => subscriber::run(&global, command),
+        Command::Replay(args) => replay::run(&args),
+        Command::Ledger(args) => ledger::run(&global, &args),
+        Command::Demo(args) => demo::run(&args),
+    }
+}

@@ -1,0 +1,55 @@
+//! `throttler run`: the daemon.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+
+use clap::Args;
+use tracing_subscriber::EnvFilter;
+
+use super::Global;
+use super::failure::Failure;
+use super::setup::{Loaded, install_crypto};
+use crate::clock::{Clock, SystemClock};
+use crate::daemon::{Database, Ingester, Service, StopSignal};
+use crate::news::EventRules;
+use crate::store::{DaemonLock, Store};
+
+/// What the log shows unless `$THROTTLER_LOG` says otherwise.
+const DEFAULT_LOG: &str = "throttler=info,warn";
+
+/// Poll the feed, record events, decide for every subscriber, deliver
+#[derive(Args)]
+#[command(after_help = "Examples:
+  throttler run
+  throttler run --config /etc/throttler/throttler.toml
+  THROTTLER_LOG=throttler=debug throttler run
+
+Without any configuration it polls the USGS, keeps its state here (or in $STATE_DIRECTORY), and logs what it would send.
+It stops in order at SIGTERM or SIGINT; a second daemon on the same database refuses to start.")]
+pub(super) struct RunArgs {}
+
+pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
+    let filter = EnvFilter::try_from_env("THROTTLER_LOG").unwrap_or_else(|_| EnvFilter::new(DEFAULT_LOG));
+    let ansi = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi).init();
+    install_crypto();
+    let loaded = Loaded::read(global)?;
+    // Everything that can be wrong with the configuration is found before anything is touched.
+    let (url, delivery) = (loaded.feed_url()?, loaded.delivery()?);
+    let path = loaded.database(global);
+    let _lock = DaemonLock::acquire(&path)?;
+    let store = Store::open(&path)?;
+    let feed = loaded.feed(store.last_generated(&url.to_string())?)?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let database = Database::new(store);
+    let rules = EventRules {
+        min_magnitude: loaded.config.feed.min_magnitude,
+        max_age: loaded.config.feed.max_age,
+        first_run: loaded.config.feed.first_run,
+    };
+    let ingester = Ingester { feed, rules, database: database.clone(), clock: Arc::clone(&clock) };
+    let service = Service { ingester, poll: loaded.config.feed.poll, delivery: Arc::new(delivery), database, clock };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async { service.run(StopSignal::from_process()?).await })?;
+    Ok(())
+}

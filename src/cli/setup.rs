@@ -1,0 +1,137 @@
+//! From the command line and the configuration file to what the daemon is made of.
+
+use std::path::{Path, PathBuf};
+
+use super::Global;
+use super::failure::{Blame, Blamed, Failure};
+use crate::config::Config;
+use crate::delivery::{
+    Delivery, DeliveryError, EmailChannel, EmailSender, EmailSettings, MailTransport, Password, Sender, WebhookSender,
+    WebhookSettings,
+};
+use crate::feed::{Feed, FeedUrl, Settings as FeedSettings};
+use crate::store::Store;
+use crate::time::Timestamp;
+
+/// Where a configuration is looked for when none is named.
+const DEFAULT_CONFIGS: [&str; 2] = ["throttler.toml", "/etc/throttler/throttler.toml"];
+/// The systemd credential, and what it is called in the environment.
+const PASSWORD_CREDENTIAL: &str = "smtp_password";
+const PASSWORD_VARIABLE: &str = "THROTTLER_SMTP_PASSWORD";
+
+/// The configuration in force, and the file it came from.
+pub(super) struct Loaded {
+    pub config: Config,
+    pub path: Option<PathBuf>,
+}
+
+impl Loaded {
+    /// Reads the named configuration, or the first that is there of the default ones, or the defaults.
+    pub fn read(global: &Global) -> Result<Loaded, Failure> {
+        let found = || DEFAULT_CONFIGS.iter().map(PathBuf::from).find(|path| path.exists());
+        let path = global.config.clone().or_else(found);
+        let config = match &path {
+            Some(path) => Config::read(path)?,
+            None => Config::default(),
+        };
+        Ok(Loaded { config, path })
+    }
+
+    /// Names a key where it is set, for messages.
+    fn at(&self, key: &str) -> String {
+        let file = self.path.as_deref().unwrap_or_else(|| Path::new("the defaults"));
+        format!("{}: {key}", file.display())
+    }
+
+    /// The feed's address and the time between polls, checked against each other.
+    pub fn feed_url(&self) -> Result<FeedUrl, Failure> {
+        let url: FeedUrl = self.config.feed.url.parse().map_err(|fault| Failure::usage(format!("{}: {fault}", self.at("feed.url"))))?;
+        if self.config.feed.poll < url.min_poll() {
+            let (poll, least) = (self.config.feed.poll, url.min_poll());
+            return Err(Failure::usage(format!("{}: {poll} is too often for {url}, expected {least} or more", self.at("feed.poll"))));
+        }
+        Ok(url)
+    }
+
+    /// The feed, ready to be polled.
+    pub fn feed(&self, last_generated_at: Option<Timestamp>) -> Result<Feed, Failure> {
+        let settings = FeedSettings { contact: self.config.feed.contact.clone(), last_generated_at, ..FeedSettings::default() };
+        Ok(Feed::new(self.feed_url()?, &settings)?)
+    }
+
+    /// The channels that alerts leave by.
+    pub fn delivery(&self) -> Result<Delivery, Failure> {
+        let webhook = WebhookSettings { allow_private: self.config.webhook.allow_private, ..WebhookSettings::default() };
+        let email = match self.email_settings()? {
+            Some(settings) => EmailChannel::Sender(Box::new(EmailSender::new(&settings)?)),
+            None => EmailChannel::Log,
+        };
+        Ok(Delivery { email, webhook: WebhookSender::new(webhook)? })
+    }
+
+    fn email_settings(&self) -> Result<Option<EmailSettings>, Failure> {
+        let email = &self.config.email;
+        let Some(smtp) = &email.smtp else {
+            return Ok(None);
+        };
+        let wrong = |key: &str, fault: DeliveryError| Failure::usage(format!("{}: {fault}", self.at(key)));
+        let smtp: MailTransport = smtp.parse().map_err(|fault| wrong("email.smtp", fault))?;
+        let Some(from) = &email.from else {
+            return Err(Failure::usage(format!("{}: expected a sender, since email.smtp is set", self.at("email.from"))));
+        };
+        let from: Sender = from.parse().map_err(|fault| wrong("email.from", fault))?;
+        let mut settings = EmailSettings::new(from, smtp);
+        settings.username = email.smtp_username.clone().or(settings.username);
+        if settings.username.is_some() {
+            settings.password = self.password()?;
+        }
+        settings.ca_file.clone_from(&email.smtp_ca_file);
+        Ok(Some(settings))
+    }
+
+    /// The mail server's password: from the configured file, a systemd credential, or the environment.
+    fn password(&self) -> Result<Option<Password>, Failure> {
+        let credential = || {
+            let path = PathBuf::from(std::env::var_os("CREDENTIALS_DIRECTORY")?).join(PASSWORD_CREDENTIAL);
+            path.exists().then_some(path)
+        };
+        if let Some(path) = self.config.email.smtp_password_file.clone().or_else(credential) {
+            let text = std::fs::read_to_string(&path)
+                .map_err(|fault| anyhow::anyhow!("cannot read the mail server's password from {}: {fault}", path.display()))
+                .blame(Blame::Usage)?;
+            return Ok(Some(Password::from(text.trim_end_matches(['\r', '\n']).to_owned())));
+        }
+        Ok(std::env::var(PASSWORD_VARIABLE).ok().map(Password::from))
+    }
+
+    /// The database's path: the flag's, the configuration's, or `throttler.db` in the state directory.
+    pub fn database(&self, global: &Global) -> PathBuf {
+        let in_state_directory = || {
+            // systemd lists several with colons; the first is ours.
+            let directory = std::env::var("STATE_DIRECTORY").ok().and_then(|all| all.split(':').next().map(PathBuf::from));
+            directory.unwrap_or_default().join("throttler.db")
+        };
+        global.database.clone().or_else(|| self.config.database.clone()).unwrap_or_else(in_state_directory)
+    }
+}
+
+/// The store that a command without a daemon works on, created if there is none.
+pub(super) fn open_store(global: &Global) -> Result<Store, Failure> {
+    Ok(Store::open(&Loaded::read(global)?.database(global))?)
+}
+
+/// The store of a command that only looks: it does not create one.
+pub(super) fn open_existing_store(global: &Global) -> Result<Store, Failure> {
+    let path = Loaded::read(global)?.database(global);
+    if !path.exists() {
+        let path = path.display();
+        return Err(Failure::usage(format!("there is no database {path}; `throttler run` or `throttler subscriber add` makes one")));
+    }
+    Ok(Store::open_existing(&path)?)
+}
+
+/// The cryptography of TLS, installed once for the process.
+pub(super) fn install_crypto() {
+    // Only a second installation fails, and then the first one serves.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}

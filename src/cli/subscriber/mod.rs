@@ -1,0 +1,176 @@
+//! `throttler subscriber`: who gets alerts, which, and how many.
+
+mod flags;
+mod show;
+mod transfer;
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::Global;
+use super::failure::Failure;
+use super::output::{self, Format};
+use super::setup::{Loaded, open_existing_store, open_store};
+use crate::clock::{Clock, SystemClock};
+use crate::delivery::WebhookSecret;
+use crate::delivery::address_guard;
+use crate::subscriber::{Destination, Standing, Subscriber, SubscriberName};
+
+use flags::SubscriberFlags;
+
+#[derive(Subcommand)]
+pub(super) enum SubscriberCommand {
+    /// Add a subscriber
+    #[command(after_help = ADD_EXAMPLES)]
+    Add {
+        name: SubscriberName,
+        #[command(flatten)]
+        flags: Box<SubscriberFlags>,
+    },
+    /// List all subscribers
+    List {
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
+    },
+    /// Show one subscriber: settings, promise, what its limiter allows now, what became of its alerts
+    Show {
+        name: SubscriberName,
+        /// Also print the secret that signs its webhooks
+        #[arg(long)]
+        secret: bool,
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
+    },
+    /// Change a subscriber: only what is named changes, and what its limiter spent stays spent
+    #[command(after_help = SET_EXAMPLES)]
+    Set {
+        name: SubscriberName,
+        #[command(flatten)]
+        flags: Box<SubscriberFlags>,
+        /// Replace the secret that signs its webhooks, and print the new one
+        #[arg(long)]
+        new_secret: bool,
+    },
+    /// Pause a subscriber: nothing is decided for it or sent to it
+    Pause(Named),
+    /// Resume a paused or disabled subscriber: what came in between is not news, what was withheld before is told
+    Resume(Named),
+    /// Remove a subscriber: what waits for it is dropped, the ledger keeps its decisions
+    Remove(Named),
+    /// Add subscribers from a JSON file as `export` writes it, all or none
+    Import {
+        /// The file, or - for standard input
+        file: PathBuf,
+    },
+    /// Print all subscribers as JSON for `import`
+    Export {
+        /// Also the secrets that sign webhooks; without them an import makes new ones
+        #[arg(long)]
+        secrets: bool,
+    },
+}
+
+/// One subscriber by name.
+#[derive(Args)]
+pub(super) struct Named {
+    name: SubscriberName,
+}
+
+const ADD_EXAMPLES: &str = "Examples:
+  throttler subscriber add anna --email anna@example.org
+  throttler subscriber add ops --webhook https://hooks.example.org/quakes --min-magnitude 6 --limiter sliding-log --rate 3/h
+  throttler subscriber add kamchatka --email duty@example.org --near 52.9,158.6 --within-km 500 --always-from 7
+  throttler subscriber add pacific --email duty@example.org --bbox=150,-60,-70,60 --reserve 5 --reserve-from 6.5
+
+Without other flags: M 5.0 or more, earthquakes, a token bucket of 74 at 5/h (what eleven years of the world's earthquakes
+need to lose nothing), and a digest of what is withheld.";
+
+const SET_EXAMPLES: &str = "Examples:
+  throttler subscriber set anna --rate 10/h --bucket 49
+  throttler subscriber set anna --min-magnitude 5.5 --excess drop
+  throttler subscriber set ops --always-from none
+  throttler subscriber set ops --new-secret";
+
+pub(super) fn run(global: &Global, command: SubscriberCommand) -> Result<(), Failure> {
+    match command {
+        SubscriberCommand::Add { name, flags } => add(global, name, &flags),
+        SubscriberCommand::List { format } => show::list(&open_existing_store(global)?, format),
+        SubscriberCommand::Show { name, secret, format } => show::one(&open_existing_store(global)?, &name, secret, format),
+        SubscriberCommand::Set { name, flags, new_secret } => set(global, &name, &flags, new_secret),
+        SubscriberCommand::Pause(Named { name }) => stand(global, &name, Standing::Paused, "paused"),
+        SubscriberCommand::Resume(Named { name }) => stand(global, &name, Standing::Active, "resumed"),
+        SubscriberCommand::Remove(Named { name }) => {
+            open_existing_store(global)?.remove_subscriber(&name, SystemClock.now())?;
+            output::print(&format!("Removed {name}. The ledger keeps what was decided for it.\n"))
+        }
+        SubscriberCommand::Import { file } => transfer::import(global, &file),
+        SubscriberCommand::Export { secrets } => transfer::export(&open_existing_store(global)?, secrets),
+    }
+}
+
+fn add(global: &Global, name: SubscriberName, flags: &SubscriberFlags) -> Result<(), Failure> {
+    let subscriber = flags.new_subscriber(name)?;
+    check_destination(global, &subscriber)?;
+    let secret = new_secret(&subscriber)?;
+    open_store(global)?.add_subscribers(&[(subscriber.clone(), secret.clone())], SystemClock.now())?;
+    output::print(&format!(
+        "Added {}: {} to {}.\nPromise: {}.\n{}",
+        subscriber.name,
+        subscriber.interest,
+        subscriber.destination,
+        subscriber.policy.promise(),
+        told_once(secret.as_deref()),
+    ))
+}
+
+fn set(global: &Global, name: &SubscriberName, flags: &SubscriberFlags, replace_secret: bool) -> Result<(), Failure> {
+    if flags.is_empty() && !replace_secret {
+        return Err(Failure::usage("nothing to set: name at least one flag, `throttler subscriber set --help` lists them"));
+    }
+    let mut store = open_existing_store(global)?;
+    let before = store.subscriber(name)?.subscriber;
+    let changed = flags.apply(before.clone())?;
+    if changed.destination != before.destination {
+        check_destination(global, &changed)?;
+    }
+    let webhook = matches!(changed.destination, Destination::Webhook(_));
+    if replace_secret && !webhook {
+        return Err(Failure::usage(format!("--new-secret signs webhooks, and {name} gets email")));
+    }
+    let secret = if webhook && (replace_secret || store.secret(name)?.is_none()) { new_secret(&changed)? } else { None };
+    store.set_subscriber(&changed, secret.as_deref(), SystemClock.now())?;
+    output::print(&format!(
+        "Changed {name}: {} to {}.\nPromise: {}.\n{}",
+        changed.interest,
+        changed.destination,
+        changed.policy.promise(),
+        told_once(secret.as_deref()),
+    ))
+}
+
+fn stand(global: &Global, name: &SubscriberName, standing: Standing, done: &str) -> Result<(), Failure> {
+    open_existing_store(global)?.set_standing(name, standing, SystemClock.now())?;
+    output::print(&format!("{name} is {done}.\n"))
+}
+
+/// Refuses a webhook that the configuration would never send to, while the operator is looking.
+fn check_destination(global: &Global, subscriber: &Subscriber) -> Result<(), Failure> {
+    if let Destination::Webhook(url) = &subscriber.destination {
+        let allow_private = Loaded::read(global)?.config.webhook.allow_private;
+        address_guard::check_url(url.as_url(), allow_private).map_err(Failure::usage)?;
+    }
+    Ok(())
+}
+
+/// A secret for a subscriber whose messages are signed.
+fn new_secret(subscriber: &Subscriber) -> Result<Option<String>, Failure> {
+    match subscriber.destination {
+        Destination::Webhook(_) => Ok(Some(WebhookSecret::generate()?.expose())),
+        Destination::Email(_) => Ok(None),
+    }
+}
+
+fn told_once(secret: Option<&str>) -> String {
+    secret.map_or_else(String::new, |secret| format!("Signing secret, for the receiver: {secret}\n"))
+}

@@ -1,0 +1,139 @@
+//! `subscriber list` and `subscriber show`: settings, the promise, and what the limiter allows now.
+
+use serde_json::{Value, json};
+
+use crate::cli::failure::Failure;
+use crate::cli::output::{self, Format, Side};
+use crate::clock::{Clock, SystemClock};
+use crate::limiter::Outlook;
+use crate::plan::Outcome;
+use crate::store::{Store, StoredSubscriber, SubscriberCounts};
+use crate::subscriber::SubscriberName;
+use crate::time::Timestamp;
+
+pub(super) fn list(store: &Store, format: Format) -> Result<(), Failure> {
+    let subscribers = store.subscribers()?;
+    if format == Format::Json {
+        return output::print_json(&json!({ "subscribers": subscribers.iter().map(settings).collect::<Vec<_>>() }));
+    }
+    let mut text = match subscribers.len() {
+        0 => "No subscribers yet; `throttler subscriber add` makes one.\n".to_owned(),
+        1 => "1 subscriber\n".to_owned(),
+        n => format!("{} subscribers\n", output::count(n as u64)),
+    };
+    if !subscribers.is_empty() {
+        let columns =
+            [("name", Side::Left), ("standing", Side::Left), ("limiter", Side::Left), ("rate", Side::Right), ("bucket", Side::Right), ("interest", Side::Left), ("to", Side::Left)];
+        let rows = subscribers.iter().map(|stored| {
+            let limit = stored.subscriber.policy.limit;
+            vec![
+                stored.subscriber.name.to_string(),
+                stored.standing.to_string(),
+                limit.algorithm().to_string(),
+                limit.rate().to_string(),
+                limit.bucket().map_or_else(|| "-".into(), |bucket| bucket.to_string()),
+                stored.subscriber.interest.to_string(),
+                stored.subscriber.destination.to_string(),
+            ]
+        });
+        text = format!("{text}\n{}", output::table(&columns, rows));
+    }
+    output::print(&text)
+}
+
+pub(super) fn one(store: &Store, name: &SubscriberName, with_secret: bool, format: Format) -> Result<(), Failure> {
+    let stored = store.subscriber(name)?;
+    let counts = store.counts(stored.key)?;
+    let now = SystemClock.now();
+    let outlook = stored.limiter_at(now).map(|limiter| limiter.outlook(now, stored.subscriber.policy.request(None)));
+    let secret = if with_secret { store.secret(name)? } else { None };
+    match format {
+        Format::Json => output::print_json(&as_json(&stored, &outlook, &counts, secret.as_deref())),
+        Format::Text => output::print(&as_text(&stored, &outlook, &counts, secret.as_deref(), now)),
+    }
+}
+
+/// What both `list` and `show` say of a subscriber in JSON: its settings, its standing, its promise.
+fn settings(stored: &StoredSubscriber) -> Value {
+    // A subscriber is made of texts and numbers, which always become JSON.
+    let mut value = serde_json::to_value(&stored.subscriber).unwrap_or(Value::Null);
+    let promise = stored.subscriber.policy.promise();
+    value["standing"] = json!(stored.standing);
+    value["standing_reason"] = json!(stored.standing_reason);
+    value["created_at"] = json!(stored.created_at);
+    value["promise"] = json!(promise.to_string());
+    value["most_in_any_window"] = json!(promise.most_in_any_window);
+    value
+}
+
+fn as_json(stored: &StoredSubscriber, outlook: &Result<Outlook, String>, counts: &SubscriberCounts, secret: Option<&str>) -> Value {
+    let mut value = settings(stored);
+    match outlook {
+        Ok(outlook) => {
+            value["remaining"] = json!(outlook.remaining);
+            value["retry_at"] = json!(outlook.retry_at);
+            value["reset_at"] = json!(outlook.reset_at);
+        }
+        Err(fault) => value["limiter_fault"] = json!(fault),
+    }
+    let decisions: serde_json::Map<_, _> =
+        Outcome::ALL.iter().zip(counts.outcomes).map(|(outcome, count)| (outcome.name().to_owned(), json!(count))).collect();
+    value["decisions"] = decisions.into();
+    value["messages"] = json!({ "delivered": counts.delivered, "due": counts.due, "dead": counts.dead });
+    if let Some(secret) = secret {
+        value["secret"] = json!(secret);
+    }
+    value
+}
+
+fn as_text(
+    stored: &StoredSubscriber,
+    outlook: &Result<Outlook, String>,
+    counts: &SubscriberCounts,
+    secret: Option<&str>,
+    now: Timestamp,
+) -> String {
+    let subscriber = &stored.subscriber;
+    let (policy, limit) = (&subscriber.policy, subscriber.policy.limit);
+    let promise = policy.promise();
+    let mut lines = vec![
+        ("standing", match &stored.standing_reason {
+            Some(reason) => format!("{}: {reason}", stored.standing),
+            None => stored.standing.to_string(),
+        }),
+        ("to", subscriber.destination.to_string()),
+        ("interest", subscriber.interest.to_string()),
+        ("limiter", match limit.bucket() {
+            Some(bucket) => format!("{} {}, bucket {bucket}", limit.algorithm(), limit.rate()),
+            None => format!("{} {}", limit.algorithm(), limit.rate()),
+        }),
+        ("promise", promise.to_string()),
+        ("number", format!("{} at most in any stretch of {}", output::count(promise.most_in_any_window), limit.rate().window())),
+        ("excess", format!("{}, mode {}", subscriber.excess, subscriber.mode)),
+        ("now", now_line(outlook, now)),
+        ("decisions", counted(Outcome::ALL.iter().map(Outcome::to_string).zip(counts.outcomes))),
+        ("messages", counted([("delivered", counts.delivered), ("due", counts.due), ("dead", counts.dead)].map(|(w, n)| (w.to_owned(), n)))),
+        ("since", stored.created_at.to_string()),
+    ];
+    lines.extend(secret.map(|secret| ("secret", secret.to_owned())));
+    let body: String = lines.iter().map(|(name, value)| format!("  {name:<10} {value}\n")).collect();
+    format!("{}: {promise}\n\n{body}", subscriber.name)
+}
+
+fn now_line(outlook: &Result<Outlook, String>, now: Timestamp) -> String {
+    match outlook {
+        Err(fault) => format!("nothing can be decided: {fault}"),
+        Ok(Outlook { remaining: 0, retry_at: Some(at), .. }) => format!("none may come before {at}"),
+        Ok(Outlook { remaining, reset_at, .. }) if *reset_at > now => {
+            format!("{} more may come, back to full at {reset_at}", output::count(*remaining))
+        }
+        Ok(Outlook { remaining, .. }) => format!("{} may come", output::count(*remaining)),
+    }
+}
+
+/// What there is any of: `189 alerted, 3 pending`.
+fn counted(counts: impl IntoIterator<Item = (String, u64)>) -> String {
+    let some: Vec<_> =
+        counts.into_iter().filter(|(_, count)| *count > 0).map(|(word, n)| format!("{} {word}", output::count(n))).collect();
+    if some.is_empty() { "none yet".to_owned() } else { some.join(", ") }
+}

@@ -1,0 +1,54 @@
+//! Dispatch: from the rows of events to decisions and the outbox.
+
+use super::Database;
+use crate::clock::Clock;
+use crate::event::Event;
+use crate::plan::{self, Release};
+use crate::store::{Chunk, Store, StoreError};
+use crate::time::Timestamp;
+
+/// What one step of dispatch did.
+#[derive(Debug)]
+pub enum Dispatched {
+    /// Decided an event for one chunk of subscribers.
+    Decided { event: Box<Event>, chunk: Chunk },
+    /// Asked a subscriber's limiter again on behalf of what was withheld.
+    Asked { subscriber: String, release: Option<Release> },
+}
+
+/// One step: the largest undecided event for its next chunk of subscribers, or else one subscriber of whom something is
+/// withheld and whose limiter may allow a message now. `None` when nothing is left to do at `now`.
+///
+/// # Errors
+/// [`StoreError`] if the database cannot be read or written; nothing was decided then.
+pub fn step(store: &mut Store, now: Timestamp) -> Result<Option<Dispatched>, StoreError> {
+    if let Some(task) = store.next_dispatch()? {
+        let chunk = store.decide_chunk(&task, now, |candidate, event| {
+            plan::decide(candidate.subscriber, candidate.limiter, event, now)
+        })?;
+        return Ok(Some(Dispatched::Decided { event: Box::new(task.event), chunk }));
+    }
+    let Some(waking) = store.waking(now)? else { return Ok(None) };
+    let release = store.release(waking.subscriber_key, now, |candidate, held| {
+        plan::release(candidate.subscriber, candidate.limiter, held, now)
+    })?;
+    Ok(Some(Dispatched::Asked { subscriber: waking.name, release }))
+}
+
+/// Steps until nothing is left to do, telling `observe` of each, with the database free for others in between.
+///
+/// # Errors
+/// [`StoreError`] if the database cannot be read or written; what was decided before stands.
+pub async fn all(
+    database: &Database,
+    clock: &dyn Clock,
+    mut observe: impl FnMut(&Dispatched),
+) -> Result<(), StoreError> {
+    loop {
+        let now = clock.now();
+        match database.with(move |store| step(store, now)).await? {
+            Some(dispatched) => observe(&dispatched),
+            None => return Ok(()),
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! The running service: the three stages on their timers and nudges, from start to an orderly stop.
+
+use std::sync::Arc;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Notify, watch};
+use tokio::time::{sleep, timeout};
+
+use super::{DaemonError, Database, Deliverer, Dispatched, Ingester, dispatch, systemd};
+use crate::backoff;
+use crate::clock::Clock;
+use crate::delivery::Delivery;
+use crate::plan::Release;
+use crate::store::Ingested;
+use crate::time::{Span, Timestamp};
+
+/// The longest that a stage sleeps: changes by the command line are found within it.
+const IDLE: Span = Span::from_seconds(5);
+/// The pause after the database failed.
+const STORE_RETRY: Span = Span::from_seconds(5);
+/// The longest pause between polls that fail.
+const POLL_RETRY_MAX: Span = Span::from_seconds(1_800);
+/// How long attempts under way may take to finish at a stop; what remains is repeated at the next start.
+const STOP_TIMEOUT: Span = Span::from_seconds(20);
+
+/// Everything the daemon needs, wired by the command line.
+pub struct Service {
+    pub ingester: Ingester,
+    /// Time between two polls.
+    pub poll: Span,
+    pub delivery: Arc<Delivery>,
+    pub database: Database,
+    pub clock: Arc<dyn Clock>,
+}
+
+/// Tells the stages to stop.
+#[derive(Clone)]
+pub struct StopSignal(watch::Receiver<bool>);
+
+impl StopSignal {
+    /// A signal that SIGTERM or SIGINT gives.
+    ///
+    /// # Errors
+    /// [`DaemonError::Signals`] if the process cannot listen for them.
+    pub fn from_process() -> Result<StopSignal, DaemonError> {
+        let mut terminate = signal(SignalKind::terminate()).map_err(DaemonError::Signals)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(DaemonError::Signals)?;
+        let (send, receive) = watch::channel(false);
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            // Nobody listens any more only when everything has stopped.
+            let _ = send.send(true);
+        });
+        Ok(StopSignal(receive))
+    }
+
+    /// Returns when it is time to stop.
+    async fn stopped(&mut self) {
+        // A sender that is gone cannot ask to stop; then nobody else can either.
+        if self.0.wait_for(|stop| *stop).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Sleeps so long, or until it is time to stop: whether it is not.
+    async fn sleep(&mut self, span: Span) -> bool {
+        tokio::select! {
+            () = sleep(span.to_std()) => true,
+            () = self.stopped() => false,
+        }
+    }
+}
+
+/// How the stages wake each other; a timer makes sure where a nudge is lost.
+#[derive(Default)]
+struct Nudges {
+    dispatch: Notify,
+    deliver: Notify,
+}
+
+impl Service {
+    /// Runs until the signal comes, then lets attempts under way finish.
+    ///
+    /// # Errors
+    /// [`DaemonError::Store`] if the database does not work at the start. Later faults are logged and survived.
+    pub async fn run(self, stop: StopSignal) -> Result<(), DaemonError> {
+        let Service { ingester, poll, delivery, database, clock } = self;
+        let recovered = database.with(|store| store.recover_leases()).await?;
+        if recovered > 0 {
+            tracing::info!("{recovered} deliveries were under way when the daemon last stopped; they are attempted again");
+        }
+        let nudges = Nudges::default();
+        let deliverer = Deliverer::new(database.clone(), Arc::clone(&delivery), Arc::clone(&clock));
+        tracing::info!(feed = %ingester.feed.url(), poll = %poll, "throttler {} runs", env!("CARGO_PKG_VERSION"));
+        systemd::ready(&format!("polls {} every {poll}", ingester.feed.url()));
+        tokio::join!(
+            keep_ingesting(ingester, poll, &nudges, stop.clone()),
+            keep_dispatching(&database, &*clock, &nudges, stop.clone()),
+            keep_delivering(deliverer, &database, &*clock, &nudges, stop),
+        );
+        delivery.close().await;
+        tracing::info!("throttler stopped");
+        Ok(())
+    }
+}
+
+async fn keep_ingesting(mut ingester: Ingester, poll: Span, nudges: &Nudges, mut stop: StopSignal) {
+    let mut failures = 0;
+    loop {
+        let polled = tokio::select! {
+            polled = ingester.poll() => polled,
+            () = stop.stopped() => return,
+        };
+        let pause = match polled {
+            Ok(ingested) => {
+                failures = 0;
+                log_ingested(ingested);
+                nudges.dispatch.notify_one();
+                poll
+            }
+            Err(fault) => {
+                let random = getrandom::u64().unwrap_or(u64::MAX);
+                let retry_after = if let DaemonError::Feed(fault) = &fault { fault.retry_after() } else { None };
+                let pause = backoff::at_least(poll.max(backoff::delay(failures, poll, POLL_RETRY_MAX, random)), retry_after);
+                failures += 1;
+                tracing::error!("{}; the next poll comes in {} s", with_causes(&fault), pause.ticks().div_ceil(1_000_000));
+                pause
+            }
+        };
+        if !stop.sleep(pause).await {
+            return;
+        }
+    }
+}
+
+fn log_ingested(ingested: Option<Ingested>) {
+    match ingested {
+        None => tracing::debug!("the feed has not changed"),
+        Some(Ingested { new: 0, revised: 0, merged: 0, .. }) => tracing::debug!("nothing new in the feed"),
+        Some(Ingested { new, revised, merged, to_dispatch }) => {
+            tracing::info!(new, revised, merged, to_dispatch, "the feed brought news");
+        }
+    }
+}
+
+async fn keep_dispatching(database: &Database, clock: &dyn Clock, nudges: &Nudges, mut stop: StopSignal) {
+    loop {
+        let done = dispatch::all(database, clock, |dispatched| {
+            log_dispatched(dispatched);
+            nudges.deliver.notify_one();
+        });
+        let next = match done.await {
+            Ok(()) => database.with(|store| store.next_wake()).await,
+            Err(fault) => Err(fault),
+        };
+        let pause = match next {
+            Ok(next) => until(next, clock.now()),
+            Err(fault) => {
+                tracing::error!("nothing is decided until this is mended: {}", with_causes(&fault));
+                STORE_RETRY
+            }
+        };
+        tokio::select! {
+            () = sleep(pause.to_std()) => {}
+            () = nudges.dispatch.notified() => {}
+            () = stop.stopped() => return,
+        }
+    }
+}
+
+fn log_dispatched(dispatched: &Dispatched) {
+    match dispatched {
+        Dispatched::Decided { event, chunk } => {
+            for (subscriber, plan) in &chunk.decided {
+                tracing::debug!(event = %event.id, subscriber, "{}: {}", plan.outcome, plan.reason);
+            }
+            for (subscriber, fault) in &chunk.undecided {
+                tracing::error!(event = %event.id, subscriber, "nothing was decided: {fault}");
+            }
+            let alerted = chunk.decided.iter().filter(|(_, plan)| plan.message.is_some()).count();
+            let withheld = chunk.decided.len() - alerted;
+            tracing::info!(event = %event.id, alerted, withheld, "decided: {}", event.title());
+        }
+        Dispatched::Asked { subscriber, release: Some(Release::Now { reason, .. }) } => tracing::info!(subscriber, "{reason}"),
+        Dispatched::Asked { .. } => {}
+    }
+}
+
+async fn keep_delivering(
+    mut deliverer: Deliverer,
+    database: &Database,
+    clock: &dyn Clock,
+    nudges: &Nudges,
+    mut stop: StopSignal,
+) {
+    loop {
+        let next = match deliverer.start().await {
+            Ok(()) => database.with(|store| store.next_due()).await,
+            Err(fault) => Err(fault),
+        };
+        let pause = match next {
+            Ok(next) => until(next, clock.now()),
+            Err(fault) => {
+                tracing::error!("nothing is delivered until this is mended: {}", with_causes(&fault));
+                STORE_RETRY
+            }
+        };
+        let busy = deliverer.is_busy();
+        tokio::select! {
+            settled = deliverer.settle(), if busy => {
+                if let Err(fault) = settled {
+                    tracing::error!("receipts are lost, these alerts are sent again: {}", with_causes(&fault));
+                }
+            }
+            () = sleep(pause.to_std()) => {}
+            () = nudges.deliver.notified() => {}
+            () = stop.stopped() => break,
+        }
+    }
+    systemd::stopping();
+    match timeout(STOP_TIMEOUT.to_std(), deliverer.finish()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(fault)) => tracing::error!("receipts are lost, these alerts are sent again: {}", with_causes(&fault)),
+        Err(_) => tracing::warn!("attempts were still under way at the stop; they are repeated at the next start"),
+    }
+}
+
+/// From `now` to `next`, at least a moment and at most [`IDLE`].
+fn until(next: Option<Timestamp>, now: Timestamp) -> Span {
+    const MOMENT: Span = Span::from_millis(1);
+    next.map_or(IDLE, |next| next.since(now).max(MOMENT).min(IDLE))
+}
+
+/// An error with what caused it, in one line.
+fn with_causes(fault: &dyn std::error::Error) -> String {
+    let mut line = fault.to_string();
+    let mut cause = fault.source();
+    while let Some(fault) = cause {
+        line = format!("{line}: {fault}");
+        cause = fault.source();
+    }
+    line
+}
