@@ -4,6 +4,7 @@
 //! edge owns one outside thing each; the host wires them. `docs/architecture.md` is the map.
 
 pub mod alert;
+pub mod delivery;
 pub mod event;
 pub mod rate;
 pub mod subscriber;

@@ -1,0 +1,4 @@
+//! Delivery as its receivers see it: messages word for word, and real servers on loopback that behave well and badly.
+
+mod alerts;
+mod render;
