@@ -1,4 +1,7 @@
 //! Delivery as its receivers see it: messages word for word, and real servers on loopback that behave well and badly.
 
 mod alerts;
+mod guard;
 mod render;
+mod tls;
+mod webhook;
