@@ -74,16 +74,14 @@ fn reach_v4(address: Ipv4Addr) -> Reach {
     }
 }
 
-/// After the IANA IPv6 Special-Purpose Address Registry; only 2000::/3 holds public addresses.
+/// After the IANA IPv6 Special-Purpose Address Registry; only `2000::/3` holds public addresses.
 fn reach_v6(address: Ipv6Addr) -> Reach {
     let [_, _, c, _, _, _, g, h] = address.segments();
     match address.segments() {
         [0, 0, 0, 0, 0, 0, 0, 1] => Reach::Private("this machine (loopback)"),
         [0, 0, 0, 0, 0, 0, 0, 0] => Reach::Never("no address of a machine (::)"),
-        // IPv4-mapped, IPv4-compatible and IPv4-translated (RFC 2765).
-        [0, 0, 0, 0, 0, 0 | 0xffff, ..] | [0, 0, 0, 0, 0xffff, 0, ..] => reach_v4(v4(g, h)),
-        // NAT64 (RFC 6052).
-        [0x64, 0xff9b, 0, 0, 0, 0, ..] => reach_v4(v4(g, h)),
+        // IPv4-mapped, IPv4-compatible, IPv4-translated (RFC 2765) and NAT64 (RFC 6052).
+        [0, 0, 0, 0, 0, 0 | 0xffff, ..] | [0, 0, 0, 0, 0xffff, 0, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] => reach_v4(v4(g, h)),
         // NAT64 of a network's own (RFC 8215): where the IPv4 address stands is that network's choice.
         [0x64, 0xff9b, 1, ..] => Reach::Never("behind a local address translation (64:ff9b:1::/48)"),
         // 6to4 (RFC 3056).

@@ -1,6 +1,7 @@
 //! Walking down to the cause of an error of another library.
 
 use std::error::Error;
+use std::io;
 
 /// The first cause of type `E`, `error` itself included.
 pub(super) fn find<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
@@ -12,6 +13,10 @@ pub(super) fn innermost(error: &(dyn Error + 'static)) -> String {
     chain(error).last().map(ToString::to_string).unwrap_or_default()
 }
 
+/// An I/O error does not give what it wraps as its source, but skips to that one's source.
 fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    std::iter::successors(Some(error), |&e| e.source())
+    std::iter::successors(Some(error), |&e| match e.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        Some(wrapped) => Some(wrapped as &(dyn Error + 'static)),
+        None => e.source(),
+    })
 }

@@ -34,7 +34,7 @@ mod tests {
             ("Wednesday, 30-Jul-25 00:02:00 GMT", Some(Span::from_millis(119_750))),
             ("Wed Jul 30 00:02:00 2025", Some(Span::from_millis(119_750))),
             ("Tue, 29 Jul 2025 00:02:00 GMT", Some(Span::ZERO)),
-            ("Wed, 30 Jul 2055 00:02:00 GMT", Some(MAX_RETRY_AFTER)),
+            ("Fri, 30 Jul 2055 00:02:00 GMT", Some(MAX_RETRY_AFTER)),
             ("", None),
             ("-1", None),
             ("1.5", None),
