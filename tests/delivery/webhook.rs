@@ -39,7 +39,7 @@ fn open() -> WebhookSettings {
 
 /// For servers that never answer.
 fn impatient() -> WebhookSettings {
-    WebhookSettings { timeout: Span::from_millis(300), ..open() }
+    WebhookSettings { timeout: Span::from_millis(700), ..open() }
 }
 
 pub async fn attempt(settings: WebhookSettings, target: &str) -> Outcome {
