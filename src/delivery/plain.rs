@@ -1,0 +1,62 @@
+//! Text from outside made safe for one line of a message, a log or a reason. What each format escapes is its own business.
+
+/// One line of `text`, at most `max_chars` long: runs of white space and control characters become one space, characters
+/// that are invisible or turn the direction of what follows are left out, and a cut is marked with `…`.
+#[must_use]
+pub(super) fn one_line(text: &str, max_chars: usize) -> String {
+    let mut line = String::new();
+    let mut length = 0;
+    let mut gap = false;
+    for c in text.chars().filter(|c| !is_invisible(*c)) {
+        if c.is_whitespace() || c.is_control() {
+            gap = length > 0;
+            continue;
+        }
+        if length + usize::from(gap) + 1 > max_chars {
+            // The mark takes the place of the last character.
+            line.pop();
+            line.push('…');
+            return line;
+        }
+        if gap {
+            line.push(' ');
+            length += 1;
+            gap = false;
+        }
+        line.push(c);
+        length += 1;
+    }
+    line
+}
+
+/// Zero-width spaces, marks and overrides of direction, and tags. The joiners stay: some scripts need them.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::one_line;
+
+    #[test]
+    fn a_line_stays_a_line() {
+        for (text, line) in [
+            ("", ""),
+            ("  12 km\tSSE\r\n of  Ōfunato ", "12 km SSE of Ōfunato"),
+            ("x\r\n.\r\nBcc: eve@example.org", "x . Bcc: eve@example.org"),
+            ("a\u{2028}b\u{85}c\u{0}d\u{1b}[31m", "a b c d [31m"),
+            ("\u{202e}evil\u{202c}\u{feff}", "evil"),
+            ("a\u{200c}b", "a\u{200c}b"),
+        ] {
+            assert_eq!(one_line(text, 100), line, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_cut_is_marked_and_within_bounds() {
+        assert_eq!(one_line("abcdef", 6), "abcdef");
+        assert_eq!(one_line("abcdefg", 6), "abcde…");
+        assert_eq!(one_line("ab cd ef", 5), "ab c…");
+        assert!(one_line(&"ä ".repeat(500), 40).chars().count() <= 40);
+    }
+}

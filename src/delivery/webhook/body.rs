@@ -1,0 +1,131 @@
+//! The JSON body of a webhook, schema `throttler.alert.v1`. Keys may be added; none is renamed or removed without a new
+//! version. Times are RFC 3339 in UTC, numbers are in the unit of their suffix.
+
+use serde::Serialize;
+
+use crate::alert::{Alert, Content, Digest};
+use crate::event::{Event, EventId, Magnitude, PagerLevel};
+use crate::rate::Rate;
+use crate::time::Timestamp;
+
+/// The name and version of the body's schema.
+pub const SCHEMA: &str = "throttler.alert.v1";
+
+#[derive(Serialize)]
+struct Body<'a> {
+    schema: &'static str,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// The same at every attempt, and equal to the header `webhook-id`.
+    id: &'a str,
+    created_at: Timestamp,
+    subscriber: &'a str,
+    /// One line for people.
+    title: String,
+    #[serde(flatten)]
+    content: BodyContent<'a>,
+    limit: Limit<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum BodyContent<'a> {
+    Event { event: BodyEvent<'a>, late: bool },
+    Digest { digest: BodyDigest<'a> },
+}
+
+#[derive(Serialize)]
+struct BodyDigest<'a> {
+    since: Timestamp,
+    count: u64,
+    /// The largest first; `count` may be more.
+    events: Vec<BodyEvent<'a>>,
+}
+
+#[derive(Serialize)]
+struct BodyEvent<'a> {
+    id: &'a EventId,
+    ids: &'a [EventId],
+    origin_at: Timestamp,
+    updated_at: Option<Timestamp>,
+    magnitude: Option<Magnitude>,
+    magnitude_type: Option<&'a str>,
+    place: &'a str,
+    latitude: f64,
+    longitude: f64,
+    depth_km: Option<f64>,
+    #[serde(rename = "type")]
+    kind: &'a str,
+    status: &'a str,
+    tsunami: bool,
+    pager: Option<PagerLevel>,
+    url: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Limit<'a> {
+    reason: &'a str,
+    promise: &'a str,
+    rate: Rate,
+    burst: u64,
+    remaining: u64,
+    retry_at: Timestamp,
+    reset_at: Timestamp,
+}
+
+/// The body, byte for byte the same for the same alert.
+pub(super) fn of(alert: &Alert) -> Vec<u8> {
+    let explanation = &alert.explanation;
+    let (kind, content) = match &alert.content {
+        Content::Event { event, late } => ("earthquake.alert", BodyContent::Event { event: event.as_ref().into(), late: *late }),
+        Content::Digest(digest) => ("earthquake.digest", BodyContent::Digest { digest: digest.into() }),
+    };
+    let body = Body {
+        schema: SCHEMA,
+        kind,
+        id: &alert.id,
+        created_at: alert.created_at,
+        subscriber: &alert.subscriber,
+        title: alert.title(),
+        content,
+        limit: Limit {
+            reason: &explanation.reason,
+            promise: &explanation.promise,
+            rate: explanation.rate,
+            burst: explanation.burst,
+            remaining: explanation.remaining,
+            retry_at: explanation.retry_at,
+            reset_at: explanation.reset_at,
+        },
+    };
+    // Strings, numbers and named fields only, written to memory: nothing in it can fail.
+    serde_json::to_vec(&body).unwrap_or_default()
+}
+
+impl<'a> From<&'a Digest> for BodyDigest<'a> {
+    fn from(digest: &'a Digest) -> BodyDigest<'a> {
+        BodyDigest { since: digest.since, count: digest.count, events: digest.events.iter().map(BodyEvent::from).collect() }
+    }
+}
+
+impl<'a> From<&'a Event> for BodyEvent<'a> {
+    fn from(event: &'a Event) -> BodyEvent<'a> {
+        BodyEvent {
+            id: &event.id,
+            ids: &event.ids,
+            origin_at: event.origin_at,
+            updated_at: event.updated_at,
+            magnitude: event.magnitude,
+            magnitude_type: event.magnitude_type.as_deref(),
+            place: &event.place,
+            latitude: event.coordinates.latitude(),
+            longitude: event.coordinates.longitude(),
+            depth_km: event.depth_km,
+            kind: &event.kind,
+            status: &event.status,
+            tsunami: event.tsunami,
+            pager: event.pager,
+            url: event.url.as_deref(),
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Alerts to deliver, written by hand in the shape of the captures.
+
+use throttler::alert::{Alert, Content, Digest, Explanation};
+use throttler::event::{Coordinates, Event, Magnitude, PagerLevel};
+use throttler::time::Timestamp;
+
+pub fn at(text: &str) -> Timestamp {
+    text.parse().expect(text)
+}
+
+/// The M 8.8 as the feed showed it.
+pub fn great() -> Event {
+    Event {
+        id: "us6000qw60".parse().expect("id"),
+        ids: vec!["at00t06y4o".parse().expect("id"), "us6000qw60".parse().expect("id")],
+        origin_at: at("2025-07-29T23:24:52.483Z"),
+        updated_at: Some(at("2025-07-29T23:40:00Z")),
+        magnitude: Some(Magnitude::new(8.8).expect("8.8")),
+        magnitude_type: Some("mww".into()),
+        place: "2025 Kamchatka Peninsula, Russia Earthquake".into(),
+        coordinates: Coordinates::new(52.498, 160.264).expect("coordinates"),
+        depth_km: Some(35.0),
+        kind: "earthquake".into(),
+        status: "reviewed".into(),
+        tsunami: true,
+        pager: Some(PagerLevel::Red),
+        url: Some("https://earthquake.usgs.gov/earthquakes/eventpage/us6000qw60".into()),
+    }
+}
+
+/// An aftershock of which less is known.
+pub fn small(id: &str, magnitude: f64, origin_at: &str, place: &str) -> Event {
+    Event {
+        id: id.parse().expect("id"),
+        ids: vec![id.parse().expect("id")],
+        origin_at: at(origin_at),
+        updated_at: None,
+        magnitude: Some(Magnitude::new(magnitude).expect("magnitude")),
+        magnitude_type: None,
+        place: place.into(),
+        coordinates: Coordinates::new(-5.25, -101.5).expect("coordinates"),
+        depth_km: None,
+        kind: "earthquake".into(),
+        status: "automatic".into(),
+        tsunami: false,
+        pager: None,
+        url: None,
+    }
+}
+
+pub fn explanation() -> Explanation {
+    Explanation {
+        reason: "You asked for earthquakes of M 5.0 and above".into(),
+        promise: "At most 74 alerts at once and 5 per hour in the long run.".into(),
+        rate: "5/h".parse().expect("rate"),
+        burst: 74,
+        remaining: 12,
+        retry_at: at("2025-07-29T23:30:00Z"),
+        reset_at: at("2025-07-30T11:54:00Z"),
+    }
+}
+
+/// The alert about the M 8.8, five minutes after it.
+pub fn event_alert() -> Alert {
+    Alert {
+        id: "alert-us6000qw60-anna".into(),
+        subscriber: "anna".into(),
+        created_at: at("2025-07-29T23:30:00Z"),
+        content: Content::Event { event: Box::new(great()), late: false },
+        explanation: explanation(),
+    }
+}
+
+/// The same alert, after an outage.
+pub fn late_alert() -> Alert {
+    let mut alert = event_alert();
+    alert.created_at = at("2025-07-30T01:30:00Z");
+    alert.content = Content::Event { event: Box::new(great()), late: true };
+    alert.explanation.remaining = 0;
+    alert.explanation.retry_at = at("2025-07-30T01:42:00.250Z");
+    alert
+}
+
+/// A digest of three, of which two are listed.
+pub fn digest_alert() -> Alert {
+    let mut alert = event_alert();
+    alert.id = "digest-anna-7".into();
+    alert.created_at = at("2025-07-30T02:00:00Z");
+    alert.content = Content::Digest(Digest {
+        since: at("2025-07-29T23:50:00Z"),
+        count: 3,
+        events: vec![
+            great(),
+            small("us6000qw6q", 5.2, "2025-07-30T00:09:55.1Z", "125 km SE of Petropavlovsk-Kamchatsky, Russia"),
+        ],
+    });
+    alert.explanation.remaining = 1;
+    alert.explanation.retry_at = alert.created_at;
+    alert
+}
+
+/// Texts that try to become markup, headers, lines, links or other directions.
+pub fn hostile_alert() -> Alert {
+    let mut event = great();
+    event.place = "</td><script>alert('x')</script>\r\nBcc: eve@example.org\r\n\r\n.\r\nQUIT \u{202e}\"Ōfunato\" & Пётр".into();
+    event.magnitude_type = Some("<b>mww</b>".into());
+    event.kind = "quarry\nblast<img src=x>".into();
+    event.status = "\u{1b}[31mreviewed".into();
+    event.url = Some("javascript:alert(1)//https://example.org".into());
+    let mut alert = event_alert();
+    alert.id = "../../etc/passwd\r\nX-Evil: 1 <a@b>".into();
+    alert.subscriber = "anna\"><script>\r\nBcc: eve@example.org".into();
+    alert.content = Content::Event { event: Box::new(event), late: false };
+    alert.explanation.reason = "because <you>\nasked".into();
+    alert.explanation.promise = "5 & more".into();
+    alert
+}

@@ -1,0 +1,42 @@
+//! Messages word for word: the golden files are what a subscriber reads.
+
+use throttler::delivery::Unsubscribe;
+use throttler::delivery::render::{Rendered, render};
+
+use crate::alerts::{digest_alert, event_alert, hostile_alert, late_alert};
+
+fn rendered(alert: &throttler::alert::Alert) -> Rendered {
+    render(alert, &Unsubscribe::by_mail("alerts@example.org", &alert.subscriber))
+}
+
+fn golden(name: &str, alert: &throttler::alert::Alert) {
+    let Rendered { subject, text, html } = rendered(alert);
+    insta::assert_snapshot!(format!("{name}.txt"), format!("Subject: {subject}\n\n{text}"));
+    insta::assert_snapshot!(format!("{name}.html"), html);
+}
+
+#[test]
+fn an_event_a_late_event_and_a_digest_read_as_agreed() {
+    golden("event", &event_alert());
+    golden("late", &late_alert());
+    golden("digest", &digest_alert());
+}
+
+#[test]
+fn hostile_texts_stay_texts() {
+    let alert = hostile_alert();
+    golden("hostile", &alert);
+    let Rendered { subject, text, html } = rendered(&alert);
+    assert!(!subject.contains(|c: char| c.is_control()), "{subject:?}");
+    assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+    assert!(text.lines().all(|line| line != "." && !line.starts_with("Bcc") && !line.starts_with("QUIT")), "{text}");
+    assert!(!html.contains("<script") && !html.contains("<img") && !html.contains("javascript:"), "{html}");
+    assert!(!html.contains('\u{202e}') && !text.contains('\u{202e}'));
+}
+
+#[test]
+fn the_next_is_never_promised_too_early() {
+    // 01:42:00.250 is told as 01:42:01.
+    let text = rendered(&late_alert()).text;
+    assert!(text.contains("No more alerts may come now; the next is possible at 2025-07-30 01:42:01 UTC (in 12 min)."), "{text}");
+}
