@@ -188,10 +188,10 @@ impl Session {
             None => usual,
             Some(Fault::Say(text)) => text,
             Some(Fault::Close) => return None,
-            // Until the client hangs up.
+            // Until the client hangs up; one that speaks on gets the late answer to what it said before.
             Some(Fault::Stall) => {
-                let _ = read_line(wire).await;
-                return None;
+                read_line(wire).await?;
+                usual
             }
         };
         wire.write_all(format!("{text}\r\n").as_bytes()).await.ok()?;
