@@ -2,7 +2,7 @@
 
 use crate::event::Event;
 use crate::limiter::{Limit, Limiter, Request, Verdict};
-use crate::time::{Span, Timestamp};
+use crate::time::Span;
 
 /// What one limiter did.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,15 +76,4 @@ pub fn busiest_window(ascending: &[i128], window: i128) -> u64 {
         most = most.max(last - first + 1);
     }
     most as u64
-}
-
-/// The events in `[from, to)` in order of origin, and whether they had to be sorted.
-#[must_use]
-pub fn in_order(mut events: Vec<Event>, from: Option<Timestamp>, to: Option<Timestamp>) -> (Vec<Event>, bool) {
-    events.retain(|event| from.is_none_or(|from| event.origin_at >= from) && to.is_none_or(|to| event.origin_at < to));
-    let ascending = events.is_sorted_by_key(|event| event.origin_at);
-    if !ascending {
-        events.sort_by_key(|event| event.origin_at);
-    }
-    (events, !ascending)
 }

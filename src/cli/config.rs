@@ -28,7 +28,7 @@ fn check(global: &Global) -> Result<(), Failure> {
     install_crypto();
     let loaded = Loaded::read(global)?;
     let feed = loaded.feed(None)?;
-    loaded.delivery()?;
+    loaded.check_delivery()?;
     let source = loaded.path.as_ref().map_or("no file, only defaults".to_owned(), |path| path.display().to_string());
     let email = loaded.config.email.smtp.as_deref().unwrap_or("none: what would be sent is logged");
     let rows = [
@@ -36,8 +36,11 @@ fn check(global: &Global) -> Result<(), Failure> {
         ("feed", format!("{}, every {}", feed.url(), loaded.config.feed.poll)),
         ("database", loaded.database(global).display().to_string()),
         ("email", email.to_owned()),
-        ("webhooks", if loaded.config.webhook.allow_private { "public and private addresses" } else { "https to public addresses" }.to_owned()),
+        (
+            "webhooks",
+            if loaded.config.webhook.allow_private { "public and private addresses" } else { "https to public addresses" }
+                .to_owned(),
+        ),
     ];
-    let lines: String = rows.iter().map(|(name, value)| format!("  {name:<14} {value}\n")).collect();
-    output::print(&format!("The configuration is in order.\n\n{lines}"))
+    output::print(&format!("The configuration is in order.\n\n{}", output::pairs(&rows)))
 }

@@ -58,12 +58,20 @@ fn as_json(row: &LedgerRow) -> serde_json::Value {
 
 fn as_text(rows: &[LedgerRow]) -> String {
     let refused = rows.iter().filter(|row| row.refused).count() as u64;
-    let summary = format!("{} decisions, {} of them refused by the limiter\n", output::count(rows.len() as u64), output::count(refused));
+    let summary =
+        format!("{} decisions, {} of them refused by the limiter\n", output::count(rows.len() as u64), output::count(refused));
     if rows.is_empty() {
         return summary;
     }
-    let columns =
-        [("decided", Side::Left), ("subscriber", Side::Left), ("event", Side::Left), ("M", Side::Right), ("outcome", Side::Left), ("delivery", Side::Left), ("why", Side::Left)];
+    let columns = [
+        ("decided", Side::Left),
+        ("subscriber", Side::Left),
+        ("event", Side::Left),
+        ("M", Side::Right),
+        ("outcome", Side::Left),
+        ("delivery", Side::Left),
+        ("why", Side::Left),
+    ];
     let lines = rows.iter().map(|row| {
         vec![
             row.decided_at.to_string(),

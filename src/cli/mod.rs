@@ -1,9 +1,10 @@
 //! The command line: one file a command. What a command does beyond reading words and printing is the library's.
 
 mod config;
-mod demo;
 mod failure;
+mod input;
 mod ledger;
+mod min_bucket;
 mod output;
 mod replay;
 mod run;
@@ -41,7 +42,7 @@ struct Global {
     /// The configuration [default: throttler.toml here, else /etc/throttler/throttler.toml, where there is one]
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The database [default: the configuration's, else throttler.db in $STATE_DIRECTORY or here]
+    /// The database [default: the configuration's, else throttler.db in `$STATE_DIRECTORY` or here]
     #[arg(long, global = true, value_name = "FILE")]
     database: Option<PathBuf>,
 }
@@ -56,12 +57,12 @@ enum Command {
     /// Configure who gets alerts; takes effect in a running daemon before the next event
     #[command(subcommand)]
     Subscriber(subscriber::SubscriberCommand),
+    /// The smallest bucket with which a token bucket loses none of a catalogue's events
+    MinBucket(min_bucket::MinBucketArgs),
     /// What each limiter would have done on historic days
     Replay(replay::ReplayArgs),
     /// Show every decision with its reason and what became of it
     Ledger(ledger::LedgerArgs),
-    /// The two days of the M8.8 through the real pipeline, at many times real speed, without network or configuration
-    Demo(demo::DemoArgs),
 }
 
 /// Runs the command line of this process.
@@ -80,8 +81,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Run(args) => run::run(&global, &args),
         Command::Config(command) => config::run(&global, &command),
         Command::Subscriber(command) => subscriber::run(&global, command),
+        Command::MinBucket(args) => min_bucket::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Ledger(args) => ledger::run(&global, &args),
-        Command::Demo(args) => demo::run(&args),
     }
 }

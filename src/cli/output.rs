@@ -49,7 +49,7 @@ pub(super) fn table(columns: &[(&str, Side)], rows: impl IntoIterator<Item = Vec
         })
     };
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(columns.iter().map(|(head, side)| cell(head, *side)));
     for row in rows {
         table.add_row(row.iter().zip(columns).map(|(text, (_, side))| cell(text, *side)));
@@ -59,6 +59,12 @@ pub(super) fn table(columns: &[(&str, Side)], rows: impl IntoIterator<Item = Vec
     }
     let text = table.to_string();
     text.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+}
+
+/// Names with their values below each other, indented.
+pub(super) fn pairs(rows: &[(impl AsRef<str>, String)]) -> String {
+    let width = rows.iter().map(|(name, _)| name.as_ref().len()).max().unwrap_or(0) + 2;
+    rows.iter().fold(String::new(), |text, (name, value)| text + &format!("  {:<width$}{value}\n", name.as_ref()))
 }
 
 /// A count with its thousands apart: `18,738`.
@@ -107,6 +113,9 @@ mod tests {
     fn numbers_are_made_for_reading() {
         assert_eq!([0, 999, 1_000, 18_738, 1_234_567].map(count), ["0", "999", "1,000", "18,738", "1,234,567"]);
         let read = |millis| duration(Span::from_millis(millis));
-        assert_eq!([5, 2_871_000, 22_339_203, 60_000, 187_200_000].map(read), ["5 ms", "47 min 51 s", "6 h 12 min", "1 min", "2 d 4 h"]);
+        assert_eq!(
+            [5, 2_871_000, 22_339_203, 60_000, 187_200_000].map(read),
+            ["5 ms", "47 min 51 s", "6 h 12 min", "1 min", "2 d 4 h"]
+        );
     }
 }

@@ -45,10 +45,14 @@ impl Loaded {
 
     /// The feed's address and the time between polls, checked against each other.
     pub fn feed_url(&self) -> Result<FeedUrl, Failure> {
-        let url: FeedUrl = self.config.feed.url.parse().map_err(|fault| Failure::usage(format!("{}: {fault}", self.at("feed.url"))))?;
+        let url: FeedUrl =
+            self.config.feed.url.parse().map_err(|fault| Failure::usage(format!("{}: {fault}", self.at("feed.url"))))?;
         if self.config.feed.poll < url.min_poll() {
             let (poll, least) = (self.config.feed.poll, url.min_poll());
-            return Err(Failure::usage(format!("{}: {poll} is too often for {url}, expected {least} or more", self.at("feed.poll"))));
+            return Err(Failure::usage(format!(
+                "{}: {poll} is too often for {url}, expected {least} or more",
+                self.at("feed.poll")
+            )));
         }
         Ok(url)
     }
@@ -67,6 +71,17 @@ impl Loaded {
             None => EmailChannel::Log,
         };
         Ok(Delivery { email, webhook: WebhookSender::new(webhook)? })
+    }
+
+    /// Checks what the configuration says of the channels, without touching what it points to.
+    pub fn check_delivery(&self) -> Result<(), Failure> {
+        if let Some(settings) = self.email_settings()?
+            && matches!(settings.smtp, MailTransport::Smtp(_))
+        {
+            // Reads the certificates; connects to nobody.
+            EmailSender::new(&settings)?;
+        }
+        Ok(())
     }
 
     fn email_settings(&self) -> Result<Option<EmailSettings>, Failure> {
@@ -125,7 +140,9 @@ pub(super) fn open_existing_store(global: &Global) -> Result<Store, Failure> {
     let path = Loaded::read(global)?.database(global);
     if !path.exists() {
         let path = path.display();
-        return Err(Failure::usage(format!("there is no database {path}; `throttler run` or `throttler subscriber add` makes one")));
+        return Err(Failure::usage(format!(
+            "there is no database {path}; `throttler run` or `throttler subscriber add` makes one"
+        )));
     }
     Ok(Store::open_existing(&path)?)
 }

@@ -98,6 +98,12 @@ impl Deliverer {
         Ok(())
     }
 
+    /// Whether there is no room for another attempt.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.attempts.len() >= MAX_IN_FLIGHT
+    }
+
     /// Whether attempts are under way.
     #[must_use]
     pub fn is_busy(&self) -> bool {
@@ -163,7 +169,9 @@ mod tests {
         assert!(first <= at(30), "{first}");
         let Settlement::Retry { at: tenth, .. } = failing(10, 0, None) else { panic!("the tenth failure is repeated") };
         assert!(tenth > at(30) && tenth <= at(3_600), "{tenth}");
-        let Settlement::Retry { at: asked, .. } = failing(0, 0, Some(Span::from_seconds(7_200))) else { panic!("it is repeated") };
+        let Settlement::Retry { at: asked, .. } = failing(0, 0, Some(Span::from_seconds(7_200))) else {
+            panic!("it is repeated")
+        };
         assert!(asked >= at(7_200), "what the receiver asks for is honoured: {asked}");
         assert!(matches!(failing(40, 86_400, None), Settlement::Dead { disable: false, .. }));
     }

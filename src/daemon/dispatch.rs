@@ -23,9 +23,8 @@ pub enum Dispatched {
 /// [`StoreError`] if the database cannot be read or written; nothing was decided then.
 pub fn step(store: &mut Store, now: Timestamp) -> Result<Option<Dispatched>, StoreError> {
     if let Some(task) = store.next_dispatch()? {
-        let chunk = store.decide_chunk(&task, now, |candidate, event| {
-            plan::decide(candidate.subscriber, candidate.limiter, event, now)
-        })?;
+        let chunk = store
+            .decide_chunk(&task, now, |candidate, event| plan::decide(candidate.subscriber, candidate.limiter, event, now))?;
         return Ok(Some(Dispatched::Decided { event: Box::new(task.event), chunk }));
     }
     let Some(waking) = store.waking(now)? else { return Ok(None) };
@@ -39,11 +38,7 @@ pub fn step(store: &mut Store, now: Timestamp) -> Result<Option<Dispatched>, Sto
 ///
 /// # Errors
 /// [`StoreError`] if the database cannot be read or written; what was decided before stands.
-pub async fn all(
-    database: &Database,
-    clock: &dyn Clock,
-    mut observe: impl FnMut(&Dispatched),
-) -> Result<(), StoreError> {
+pub async fn all(database: &Database, clock: &dyn Clock, mut observe: impl FnMut(&Dispatched)) -> Result<(), StoreError> {
     loop {
         let now = clock.now();
         match database.with(move |store| step(store, now)).await? {

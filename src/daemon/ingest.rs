@@ -28,9 +28,8 @@ impl Ingester {
             tracing::warn!(feature = rejection.index, id, "left out a feature of the feed: {}", rejection.reason);
         }
         let (rules, now, url) = (self.rules, self.clock.now(), self.feed.url().to_string());
-        let record = move |store: &mut crate::store::Store| {
-            store.record(&url, snapshot.generated_at, &snapshot.events, &rules, now)
-        };
+        let record =
+            move |store: &mut crate::store::Store| store.record(&url, snapshot.generated_at, &snapshot.events, &rules, now);
         let ingested = self.database.with(record).await?;
         self.feed.accept();
         Ok(Some(ingested))

@@ -11,7 +11,7 @@ use crate::backoff;
 use crate::clock::Clock;
 use crate::delivery::Delivery;
 use crate::plan::Release;
-use crate::store::Ingested;
+use crate::store::{Ingested, Store};
 use crate::time::{Span, Timestamp};
 
 /// The longest that a stage sleeps: changes by the command line are found within it.
@@ -88,7 +88,7 @@ impl Service {
     /// [`DaemonError::Store`] if the database does not work at the start. Later faults are logged and survived.
     pub async fn run(self, stop: StopSignal) -> Result<(), DaemonError> {
         let Service { ingester, poll, delivery, database, clock } = self;
-        let recovered = database.with(|store| store.recover_leases()).await?;
+        let recovered = database.with(Store::recover_leases).await?;
         if recovered > 0 {
             tracing::info!("{recovered} deliveries were under way when the daemon last stopped; they are attempted again");
         }
@@ -115,9 +115,9 @@ async fn keep_ingesting(mut ingester: Ingester, poll: Span, nudges: &Nudges, mut
             () = stop.stopped() => return,
         };
         let pause = match polled {
-            Ok(ingested) => {
+            Ok(brought) => {
                 failures = 0;
-                log_ingested(ingested);
+                log_ingested(brought);
                 nudges.dispatch.notify_one();
                 poll
             }
@@ -209,6 +209,8 @@ async fn keep_delivering(
             }
         };
         let busy = deliverer.is_busy();
+        // With no room for another attempt there is nothing to start before one ends.
+        let pause = if deliverer.is_full() { IDLE } else { pause };
         tokio::select! {
             settled = deliverer.settle(), if busy => {
                 if let Err(fault) = settled {

@@ -137,13 +137,47 @@ impl SubscriberFlags {
     /// Whether no flag is given.
     pub fn is_empty(&self) -> bool {
         let SubscriberFlags {
-            email, webhook, min_magnitude, max_depth_km, near, within_km, bbox, r#type, tsunami, min_alert, limiter, rate,
-            bucket, counter_rule, always_from, reserve, reserve_from, cost, excess, mode,
+            email,
+            webhook,
+            min_magnitude,
+            max_depth_km,
+            near,
+            within_km,
+            bbox,
+            r#type,
+            tsunami,
+            min_alert,
+            limiter,
+            rate,
+            bucket,
+            counter_rule,
+            always_from,
+            reserve,
+            reserve_from,
+            cost,
+            excess,
+            mode,
         } = self;
-        email.is_none() && webhook.is_none() && min_magnitude.is_none() && max_depth_km.is_none() && near.is_none()
-            && within_km.is_none() && bbox.is_none() && r#type.is_none() && tsunami.is_none() && min_alert.is_none()
-            && limiter.is_none() && rate.is_none() && bucket.is_none() && counter_rule.is_none() && always_from.is_none()
-            && reserve.is_none() && reserve_from.is_none() && cost.is_none() && excess.is_none() && mode.is_none()
+        email.is_none()
+            && webhook.is_none()
+            && min_magnitude.is_none()
+            && max_depth_km.is_none()
+            && near.is_none()
+            && within_km.is_none()
+            && bbox.is_none()
+            && r#type.is_none()
+            && tsunami.is_none()
+            && min_alert.is_none()
+            && limiter.is_none()
+            && rate.is_none()
+            && bucket.is_none()
+            && counter_rule.is_none()
+            && always_from.is_none()
+            && reserve.is_none()
+            && reserve_from.is_none()
+            && cost.is_none()
+            && excess.is_none()
+            && mode.is_none()
     }
 
     fn destination(&self) -> Option<Destination> {
@@ -173,7 +207,9 @@ impl SubscriberFlags {
             (Some(_), _, Some(_)) => Err(Failure::usage("--within-km belongs to --near, not to --bbox")),
             (None, None, None) => Ok(before),
             (None, Some(OrNone(None)), None) => Ok(None),
-            (None, Some(OrNone(None)), Some(_)) => Err(Failure::usage("--within-km has no place around which it would be: --near is none")),
+            (None, Some(OrNone(None)), Some(_)) => {
+                Err(Failure::usage("--within-km has no place around which it would be: --near is none"))
+            }
             (None, Some(OrNone(Some(place))), within_km) => {
                 let Some(within_km) = within_km.or(circle_before.map(|(_, within_km)| within_km)) else {
                     return Err(Failure::usage("how far around the place? Expected --within-km R beside --near"));
@@ -193,10 +229,14 @@ impl SubscriberFlags {
         policy.reserve = match (&self.reserve, self.reserve_from) {
             (None, None) => policy.reserve,
             (Some(OrNone(None)), None) => None,
-            (Some(OrNone(None)), Some(_)) => return Err(Failure::usage("--reserve-from has no reserve to belong to: --reserve is none")),
+            (Some(OrNone(None)), Some(_)) => {
+                return Err(Failure::usage("--reserve-from has no reserve to belong to: --reserve is none"));
+            }
             (Some(OrNone(Some(keep))), from) => match from.or(policy.reserve.map(|reserve| reserve.from)) {
                 Some(from) => Some(Reserve { keep: *keep, from }),
-                None => return Err(Failure::usage("for which events is the reserve? Expected --reserve-from M beside --reserve")),
+                None => {
+                    return Err(Failure::usage("for which events is the reserve? Expected --reserve-from M beside --reserve"));
+                }
             },
             (None, Some(from)) => match policy.reserve {
                 Some(reserve) => Some(Reserve { from, ..reserve }),

@@ -22,8 +22,15 @@ pub(super) fn list(store: &Store, format: Format) -> Result<(), Failure> {
         n => format!("{} subscribers\n", output::count(n as u64)),
     };
     if !subscribers.is_empty() {
-        let columns =
-            [("name", Side::Left), ("standing", Side::Left), ("limiter", Side::Left), ("rate", Side::Right), ("bucket", Side::Right), ("interest", Side::Left), ("to", Side::Left)];
+        let columns = [
+            ("name", Side::Left),
+            ("standing", Side::Left),
+            ("limiter", Side::Left),
+            ("rate", Side::Right),
+            ("bucket", Side::Right),
+            ("interest", Side::Left),
+            ("to", Side::Left),
+        ];
         let rows = subscribers.iter().map(|stored| {
             let limit = stored.subscriber.policy.limit;
             vec![
@@ -66,7 +73,12 @@ fn settings(stored: &StoredSubscriber) -> Value {
     value
 }
 
-fn as_json(stored: &StoredSubscriber, outlook: &Result<Outlook, String>, counts: &SubscriberCounts, secret: Option<&str>) -> Value {
+fn as_json(
+    stored: &StoredSubscriber,
+    outlook: &Result<Outlook, String>,
+    counts: &SubscriberCounts,
+    secret: Option<&str>,
+) -> Value {
     let mut value = settings(stored);
     match outlook {
         Ok(outlook) => {
@@ -97,27 +109,37 @@ fn as_text(
     let (policy, limit) = (&subscriber.policy, subscriber.policy.limit);
     let promise = policy.promise();
     let mut lines = vec![
-        ("standing", match &stored.standing_reason {
-            Some(reason) => format!("{}: {reason}", stored.standing),
-            None => stored.standing.to_string(),
-        }),
+        (
+            "standing",
+            match &stored.standing_reason {
+                Some(reason) => format!("{}: {reason}", stored.standing),
+                None => stored.standing.to_string(),
+            },
+        ),
         ("to", subscriber.destination.to_string()),
         ("interest", subscriber.interest.to_string()),
-        ("limiter", match limit.bucket() {
-            Some(bucket) => format!("{} {}, bucket {bucket}", limit.algorithm(), limit.rate()),
-            None => format!("{} {}", limit.algorithm(), limit.rate()),
-        }),
+        (
+            "limiter",
+            match limit.bucket() {
+                Some(bucket) => format!("{} {}, bucket {bucket}", limit.algorithm(), limit.rate()),
+                None => format!("{} {}", limit.algorithm(), limit.rate()),
+            },
+        ),
         ("promise", promise.to_string()),
         ("number", format!("{} at most in any stretch of {}", output::count(promise.most_in_any_window), limit.rate().window())),
         ("excess", format!("{}, mode {}", subscriber.excess, subscriber.mode)),
         ("now", now_line(outlook, now)),
         ("decisions", counted(Outcome::ALL.iter().map(Outcome::to_string).zip(counts.outcomes))),
-        ("messages", counted([("delivered", counts.delivered), ("due", counts.due), ("dead", counts.dead)].map(|(w, n)| (w.to_owned(), n)))),
+        (
+            "messages",
+            counted(
+                [("delivered", counts.delivered), ("due", counts.due), ("dead", counts.dead)].map(|(w, n)| (w.to_owned(), n)),
+            ),
+        ),
         ("since", stored.created_at.to_string()),
     ];
     lines.extend(secret.map(|secret| ("secret", secret.to_owned())));
-    let body: String = lines.iter().map(|(name, value)| format!("  {name:<10} {value}\n")).collect();
-    format!("{}: {promise}\n\n{body}", subscriber.name)
+    format!("{}: {promise}\n\n{}", subscriber.name, output::pairs(&lines))
 }
 
 fn now_line(outlook: &Result<Outlook, String>, now: Timestamp) -> String {

@@ -1,0 +1,148 @@
+//! `throttler replay`: what each limiter would have done on historic days.
+
+use clap::Args;
+use serde_json::json;
+
+use super::failure::Failure;
+use super::input::{Input, report_skipped};
+use super::output::{self, Format, Side};
+use crate::catalogue::read_events;
+use crate::event::Event;
+use crate::limiter::{Algorithm, CounterRule, Limit};
+use crate::rate::Rate;
+use crate::replay::{Replayed, replay};
+
+/// What each limiter would have done with a catalogue's events, each decided at its origin time
+#[derive(Args)]
+#[command(after_help = "Examples:
+  throttler replay data/quakes_2015_2025.csv --from 2025-07-29T12:00:00Z --to 2025-07-31T12:00:00Z --rate 5/h --bucket 5
+  throttler replay data/quakes_2015_2025.csv --limiter token-bucket --bucket 74
+  throttler replay data/quakes_2015_2025.csv --limiter sliding-counter --counter-rule fits --format json
+
+The catalogue is replayed as it is known today: every event at its origin time, not when it was published.")]
+pub(super) struct ReplayArgs {
+    #[command(flatten)]
+    input: Input,
+    /// How many in which window, like 5/h, 100/60s or 1/2d
+    #[arg(long, value_name = "N/WINDOW", default_value = "5/h")]
+    rate: Rate,
+    /// How many at once, for token-bucket and leaky-bucket [default: the N of the rate]
+    #[arg(long, value_name = "B")]
+    bucket: Option<u64>,
+    /// Only these limiters; may be given several times [default: all five]
+    #[arg(long = "limiter", value_name = "LIMITER")]
+    limiters: Vec<Algorithm>,
+    /// How the sliding-counter compares its estimate
+    #[arg(long, value_name = "RULE", default_value_t)]
+    counter_rule: CounterRule,
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+pub(super) fn run(args: &ReplayArgs) -> Result<(), Failure> {
+    let limits = limits(args)?;
+    let (events, skipped) = read_events(&mut args.input.sources()?, &args.input.query()?)?;
+    report_skipped(&skipped);
+    let results: Vec<Replayed<'_>> = limits.into_iter().map(|limit| replay(limit, &events)).collect();
+    match args.format {
+        Format::Json => output::print_json(&as_json(args.rate, &events, &results)),
+        Format::Text => output::print(&as_text(args.rate, &events, &results)),
+    }
+}
+
+/// The limits to compare, in the order in which they are always shown.
+fn limits(args: &ReplayArgs) -> Result<Vec<Limit>, Failure> {
+    let chosen = Algorithm::ALL.into_iter().filter(|algorithm| args.limiters.is_empty() || args.limiters.contains(algorithm));
+    let limit = |algorithm: Algorithm| {
+        let bucket = args.bucket.filter(|_| algorithm.has_bucket());
+        let limit = Limit::new(algorithm, args.rate, bucket).map_err(Failure::usage)?;
+        if algorithm == Algorithm::SlidingCounter {
+            limit.with_rule(args.counter_rule).map_err(Failure::usage)
+        } else {
+            Ok(limit)
+        }
+    };
+    chosen.map(limit).collect()
+}
+
+fn as_json(rate: Rate, events: &[Event], results: &[Replayed<'_>]) -> serde_json::Value {
+    let result = |result: &Replayed<'_>| {
+        let promise = result.limit.promise();
+        let mut value = json!({
+            "limiter": result.limit.algorithm(),
+            "bucket": result.limit.bucket(),
+            "admitted": result.admitted,
+            "refused": result.refused,
+            "busiest_window": result.busiest_window,
+            "promise": promise.to_string(),
+            "most_in_any_window": promise.most_in_any_window,
+            "largest_refused": result.largest_refused.map(|event| {
+                json!({ "id": event.id, "magnitude": event.magnitude, "time": event.origin_at })
+            }),
+        });
+        if result.limit.algorithm() == Algorithm::SlidingCounter {
+            value["counter_rule"] = json!(result.limit.rule());
+        }
+        if let Some(waits) = result.waits {
+            value["delayed"] = json!(waits.delayed);
+            value["longest_wait_s"] = json!(output::seconds(waits.longest));
+        }
+        value
+    };
+    json!({
+        "events": events.len(),
+        "first": events.first().map(|event| event.origin_at),
+        "last": events.last().map(|event| event.origin_at),
+        "rate": rate,
+        "catalogue": "as known today",
+        "results": results.iter().map(result).collect::<Vec<_>>(),
+    })
+}
+
+fn as_text(rate: Rate, events: &[Event], results: &[Replayed<'_>]) -> String {
+    let (Some(first), Some(last)) = (events.first(), events.last()) else {
+        return "No event matches.\n".to_owned();
+    };
+    let summary = format!(
+        "{} events from {} to {}, as known today, at {rate}.\n",
+        output::count(events.len() as u64),
+        first.origin_at,
+        last.origin_at
+    );
+    let busiest = format!("most in any {}", rate.window());
+    let columns = [
+        ("limiter", Side::Left),
+        ("bucket", Side::Right),
+        ("admitted", Side::Right),
+        ("refused", Side::Right),
+        (busiest.as_str(), Side::Right),
+        ("promised", Side::Right),
+        ("delayed", Side::Right),
+        ("longest wait", Side::Right),
+        ("largest refused", Side::Left),
+    ];
+    let none = || "-".to_owned();
+    let rows = results.iter().map(|result| {
+        vec![
+            name(result.limit),
+            result.limit.bucket().map_or_else(none, |bucket| output::count(bucket.into())),
+            output::count(result.admitted),
+            output::count(result.refused),
+            output::count(result.busiest_window),
+            output::count(result.limit.promise().most_in_any_window),
+            result.waits.map_or_else(none, |waits| output::count(waits.delayed)),
+            result.waits.map_or_else(none, |waits| output::duration(waits.longest)),
+            result.largest_refused.map_or_else(none, |event| format!("{} at {}", event.title(), event.origin_at)),
+        ]
+    });
+    let promises: Vec<_> = results.iter().map(|result| (name(result.limit), result.limit.promise().to_string())).collect();
+    format!("{summary}\n{}\nWhat each promises:\n{}", output::table(&columns, rows), output::pairs(&promises))
+}
+
+fn name(limit: Limit) -> String {
+    if limit.rule() == CounterRule::default() {
+        limit.algorithm().to_string()
+    } else {
+        format!("{} ({})", limit.algorithm(), limit.rule())
+    }
+}
