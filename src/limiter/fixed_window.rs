@@ -68,6 +68,11 @@ impl FixedWindow {
         u64::from(self.seen_at(now).used)
     }
 
+    /// The same counter under another limit, for a window of the same length.
+    pub(super) fn carried_over(&self, rate: Rate, now: Timestamp) -> FixedWindow {
+        FixedWindow { rate, ..self.seen_at(now) }
+    }
+
     pub(super) fn with_spent(rate: Rate, spent: u32, now: Timestamp) -> FixedWindow {
         FixedWindow { rate, window: window_number(now, rate), used: spent }
     }

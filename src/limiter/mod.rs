@@ -289,11 +289,17 @@ impl Limiter {
 
     /// The limiter after its limit was changed at `now`: what was spent stays spent, and is back after the new limit's own
     /// full refill at the latest. No change gives a fresh allowance.
+    ///
+    /// Windows take over all that was spent, also more than the new limit; a bucket at most all it holds, because it would
+    /// take longer than its own refill to forget more.
     #[must_use]
     pub fn carried_over(&self, limit: Limit, now: Timestamp) -> Limiter {
         let (rate, bucket) = (limit.rate, limit.bucket);
         let same_window = self.limit().rate.window() == rate.window();
         match (self, limit.algorithm) {
+            (Limiter::FixedWindow(window), Algorithm::FixedWindow) if same_window => {
+                Limiter::FixedWindow(window.carried_over(rate, now))
+            }
             (Limiter::SlidingLog(log), Algorithm::SlidingLog) => Limiter::SlidingLog(log.carried_over(rate, now)),
             (Limiter::SlidingCounter(counter), Algorithm::SlidingCounter) if same_window => {
                 Limiter::SlidingCounter(counter.carried_over(rate, limit.rule, now))
@@ -306,18 +312,16 @@ impl Limiter {
         }
     }
 
-    /// A limiter of which so many admissions were spent at `now`, at most all it holds.
+    /// A limiter of which so many admissions were spent at `now`.
     fn with_spent(limit: Limit, spent: u64, now: Timestamp) -> Limiter {
         let (rate, bucket) = (limit.rate, limit.bucket);
-        let counted = u32::try_from(spent).unwrap_or(u32::MAX).min(limit.burst());
+        let spent = u32::try_from(spent).unwrap_or(u32::MAX);
         match limit.algorithm {
-            Algorithm::FixedWindow => Limiter::FixedWindow(FixedWindow::with_spent(rate, counted, now)),
-            Algorithm::SlidingLog => Limiter::SlidingLog(SlidingLog::with_spent(rate, counted, now)),
-            Algorithm::SlidingCounter => Limiter::SlidingCounter(SlidingCounter::with_spent(rate, limit.rule, counted, now)),
-            Algorithm::TokenBucket => Limiter::TokenBucket(TokenBucket::with_spent(rate, bucket, counted, now)),
-            Algorithm::LeakyBucket => {
-                Limiter::LeakyBucket(LeakyBucket::over(TokenBucket::with_spent(rate, bucket, counted, now)))
-            }
+            Algorithm::FixedWindow => Limiter::FixedWindow(FixedWindow::with_spent(rate, spent, now)),
+            Algorithm::SlidingLog => Limiter::SlidingLog(SlidingLog::with_spent(rate, spent, now)),
+            Algorithm::SlidingCounter => Limiter::SlidingCounter(SlidingCounter::with_spent(rate, limit.rule, spent, now)),
+            Algorithm::TokenBucket => Limiter::TokenBucket(TokenBucket::with_spent(rate, bucket, spent, now)),
+            Algorithm::LeakyBucket => Limiter::LeakyBucket(LeakyBucket::over(TokenBucket::with_spent(rate, bucket, spent, now))),
         }
     }
 

@@ -67,7 +67,8 @@ impl Policy {
     /// Checks that the parts fit each other.
     ///
     /// # Errors
-    /// [`PolicyError`] if the reserve leaves nothing for others, or the costs are not ascending, zero, or more than fits.
+    /// [`PolicyError`] if the reserve leaves nothing for others, the costs are not ascending, zero, or more than fits, or
+    /// an event costs more than the reserve leaves to it.
     pub fn check(&self) -> Result<(), PolicyError> {
         let burst = self.limit.burst();
         if let Some(reserve) = self.reserve
@@ -81,7 +82,11 @@ impl Policy {
         if !self.costs.is_sorted_by(|a, b| a.from < b.from) {
             return Err(PolicyError::CostOrder);
         }
-        Ok(())
+        let Some(Reserve { keep, from }) = self.reserve else { return Ok(()) };
+        match self.costs.iter().find(|step| step.from < from && step.cost > burst - keep) {
+            Some(step) => Err(PolicyError::CostBeyondReserve { from: step.from, cost: step.cost, left: burst - keep }),
+            None => Ok(()),
+        }
     }
 
     /// What an event of this magnitude asks of the limiter. Without a magnitude it is small.
@@ -126,4 +131,6 @@ pub enum PolicyError {
     Cost { cost: u32, burst: u32 },
     #[error("costs by magnitude are expected in ascending order of magnitude, each once")]
     CostOrder,
+    #[error("a cost of {cost} from M {from} is more than the {left} that the reserve leaves: such events would never pass")]
+    CostBeyondReserve { from: Magnitude, cost: u32, left: u32 },
 }

@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-use super::{Algorithm, CounterRule, Limit, Policy};
-use crate::rate::Rate;
+use super::{Algorithm, CounterRule, Limit, Policy, Reserve};
+use crate::time::Span;
 
 /// The promise of a limit or a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Promise {
-    /// The most admissions in any stretch `[t, t + w)`: attained by some traffic, exceeded by none. For the leaky bucket
-    /// these are departures.
+    /// The most that the limiter admits in any stretch `[t, t + w)`: attained by some traffic, exceeded by none. For the
+    /// leaky bucket these are departures; what a policy passes beyond its limiter is not in it.
     pub most_in_any_window: u64,
     sentence: String,
 }
@@ -17,7 +17,7 @@ pub struct Promise {
 /// The promise in one sentence, without a full stop.
 impl fmt::Display for Promise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.sentence)
+        f.pad(&self.sentence)
     }
 }
 
@@ -26,19 +26,39 @@ impl Limit {
     #[must_use]
     pub fn promise(self) -> Promise {
         let most = self.most_in_any_window();
-        let (n, window) = (self.rate().limit(), in_words(self.rate()));
+        let (n, window) = (self.rate().limit(), in_words(self.rate().window()));
         let sentence = match self.algorithm() {
-            Algorithm::FixedWindow => format!("at most {n} in each clock window of {window}, up to {most} across a boundary"),
-            Algorithm::SlidingLog => format!("at most {n} in any {window}"),
-            Algorithm::SlidingCounter => format!("about {n} in any {window}, at the very most {most}"),
+            Algorithm::FixedWindow => format!("at most {n} in each {window} by the clock, at most {most} in any {window}"),
+            Algorithm::SlidingLog => format!("at most {most} in any {window}"),
+            Algorithm::SlidingCounter => format!("about {n} in any {window}, never more than {most}"),
             Algorithm::TokenBucket => {
-                format!("up to {} at once and {n} per {window} on average, at most {most} in any {window}", self.burst())
+                let burst = match self.burst() {
+                    1 => "one at a time".to_owned(),
+                    burst => format!("up to {burst} at once"),
+                };
+                format!("{burst}, {n} per {window} on average, at most {most} in any {window}")
             }
             Algorithm::LeakyBucket => {
-                format!("at most {n} in any {window}, evenly spaced, up to {} waiting their turn", self.burst() - 1)
+                let wait = counted(self.longest_wait());
+                let queue = match self.burst() {
+                    1 => "none waits".to_owned(),
+                    2 => format!("one may wait its turn, at most {wait}"),
+                    places => format!("up to {} wait their turn, at most {wait}", places - 1),
+                };
+                format!("at most {most} leave in any {window}, evenly spaced; {queue}")
             }
         };
         Promise { most_in_any_window: most, sentence }
+    }
+
+    /// The longest wait in a leaky bucket's queue, `(b - 1) * w / n`, rounded up to a second, from two minutes on to a
+    /// minute.
+    fn longest_wait(self) -> Span {
+        let ticks = u128::from(self.burst() - 1) * u128::from(self.rate().window().ticks());
+        // At most 10^9 windows of ten years: more than 64 bits hold, but then no number that anyone reads.
+        let ticks = u64::try_from(ticks.div_ceil(self.rate().limit().into())).unwrap_or(u64::MAX);
+        let unit = if ticks <= TWO_MINUTES { 1_000_000 } else { 60_000_000 };
+        Span::from_ticks(ticks.div_ceil(unit).saturating_mul(unit))
     }
 
     fn most_in_any_window(self) -> u64 {
@@ -47,7 +67,7 @@ impl Limit {
         let spans_two = u64::from(ticks > 1);
         match self.algorithm() {
             Algorithm::FixedWindow => n + n * spans_two,
-            Algorithm::SlidingLog | Algorithm::LeakyBucket => n,
+            Algorithm::SlidingLog => n,
             // A flood on the last tick of a window, then as much as the estimate lets pass by the second last tick of the
             // next: n + n (w - 2) / w, rounded up where the estimate may stay below n, down where it must fit.
             Algorithm::SlidingCounter => match self.rule() {
@@ -55,9 +75,13 @@ impl Limit {
                 CounterRule::Fits => n + (n - (2 * n).div_ceil(ticks).min(n)) * spans_two,
             },
             Algorithm::TokenBucket => most_from_bucket(u64::from(self.burst()), n, ticks),
+            // Less than n where the queue is so short that it runs empty between two ticks.
+            Algorithm::LeakyBucket => most_from_bucket(u64::from(self.burst()), n, ticks).min(n),
         }
     }
 }
+
+const TWO_MINUTES: u64 = 120_000_000;
 
 /// The most that a full bucket of `b` with refill `n` per `w` ticks passes within `w` ticks.
 ///
@@ -82,29 +106,41 @@ impl Policy {
     /// What it promises: the limit's promise, what is kept for large events, and what passes besides.
     #[must_use]
     pub fn promise(&self) -> Promise {
-        let mut promise = self.limit.promise();
+        let Promise { most_in_any_window, sentence } = self.limit.promise();
+        let mut clauses = vec![sentence];
         if !self.costs.is_empty() {
-            let steps: Vec<_> = self.costs.iter().map(|step| format!("{} from M {}", step.cost, step.from)).collect();
-            promise.sentence = format!("{}, where an event counts {}", promise.sentence, steps.join(", "));
+            let steps: Vec<_> = self.costs.iter().map(|step| format!("M {} or more as {}", step.from, step.cost)).collect();
+            clauses.push(format!("counting an event of {}", steps.join(", of ")));
         }
-        if let Some(reserve) = self.reserve {
-            promise.sentence = format!("{}; {} kept for events of M {} or more", promise.sentence, reserve.keep, reserve.from);
+        if let Some(Reserve { keep, from }) = self.reserve {
+            let last = if keep == 1 { "one is".to_owned() } else { format!("{keep} are") };
+            clauses.push(format!("the last {last} kept for events of M {from} or more"));
         }
         if let Some(from) = self.always_from {
-            promise.sentence = format!("{}; plus every event of M {from} or more", promise.sentence);
+            clauses.push(format!("plus every event of M {from} or more"));
         }
-        promise
+        Promise { most_in_any_window, sentence: clauses.join("; ") }
     }
 }
 
-/// The window for people: `hour`, `90m`.
-fn in_words(rate: Rate) -> String {
-    match rate.window().to_string().as_str() {
-        "1w" => "week".to_owned(),
-        "1d" => "day".to_owned(),
-        "1h" => "hour".to_owned(),
-        "1m" => "minute".to_owned(),
-        "1s" => "second".to_owned(),
-        other => other.to_owned(),
-    }
+/// A window for people, to be put behind "any" or "per": `hour`, `90 minutes`.
+fn in_words(window: Span) -> String {
+    let counted = counted(window);
+    counted.strip_prefix("1 ").map_or(counted.clone(), str::to_owned)
+}
+
+/// A length of time for people: `1 hour`, `90 minutes`.
+fn counted(span: Span) -> String {
+    let short = span.to_string();
+    let (count, unit) = short.split_at(short.find(|c: char| !c.is_ascii_digit()).unwrap_or(short.len()));
+    let unit = match unit {
+        "w" => "week",
+        "d" => "day",
+        "h" => "hour",
+        "m" => "minute",
+        "s" => "second",
+        "ms" => "millisecond",
+        _ => "microsecond",
+    };
+    format!("{count} {unit}{}", if count == "1" { "" } else { "s" })
 }

@@ -75,7 +75,7 @@ impl SlidingLog {
     fn record(&mut self, cost: u32) {
         self.used += u64::from(cost);
         match self.stamps.back_mut() {
-            // The sum within one window is at most n, so this does not overflow.
+            // The sum within one window is then at most n, so this does not overflow.
             Some(stamp) if stamp.at == self.last => stamp.cost += cost,
             _ => self.stamps.push_back(Stamp { at: self.last, cost }),
         }

@@ -1,7 +1,7 @@
 //! A limiter's state as bytes for a row: versioned, and telling the limit under which it was recorded, so that no reader
 //! can take it for another's. Bytes that cannot be read are an error, never a fresh allowance.
 
-use super::fixed_window::window_number;
+use super::fixed_window::{window_number, window_ticks};
 use super::sliding_log::Stamp;
 use super::{
     Algorithm, CounterRule, FixedWindow, LeakyBucket, Limit, LimitError, Limiter, SlidingCounter, SlidingLog, TokenBucket,
@@ -46,6 +46,8 @@ impl Limiter {
             }
             Limiter::SlidingLog(l) => {
                 bytes.extend(l.last.to_le_bytes());
+                // Every stamp is an admission within one window, at most 10^9 of them.
+                bytes.extend(u32::try_from(l.stamps.len()).unwrap_or(u32::MAX).to_le_bytes());
                 for stamp in &l.stamps {
                     bytes.extend(stamp.at.to_le_bytes());
                     bytes.extend(stamp.cost.to_le_bytes());
@@ -76,7 +78,7 @@ impl Limiter {
         let [tag] = rest.take()?;
         let rate = Rate::new(u32::from_le_bytes(rest.take()?).into(), Span::from_ticks(u64::from_le_bytes(rest.take()?)))?;
         let limiter = match tag {
-            0 => Limiter::FixedWindow(FixedWindow { rate, window: rest.i64()?, used: rest.u32()? }),
+            0 => Limiter::FixedWindow(read_window(rate, &mut rest)?),
             1 => Limiter::SlidingLog(read_log(rate, &mut rest)?),
             2 | 3 => {
                 let rule = if tag == 2 { CounterRule::Below } else { CounterRule::Fits };
@@ -112,35 +114,46 @@ fn write_bucket(bytes: &mut Vec<u8>, bucket: &TokenBucket) {
 fn read_bucket(rate: Rate, rest: &mut Reader) -> Result<TokenBucket, StateError> {
     let bucket = rest.u32()?;
     Limit::new(Algorithm::TokenBucket, rate, Some(bucket.into()))?;
-    let tat = i128::from_le_bytes(rest.take()?);
-    if tat > (i128::from(i64::MAX) * i128::from(Rate::MAX_LIMIT)) * 2 {
-        return Err(StateError::Inconsistent("the arrival time is beyond all time"));
+    let read = TokenBucket::at(rate, bucket, i128::from_le_bytes(rest.take()?));
+    if read.is_of_some_time() { Ok(read) } else { Err(StateError::Inconsistent("its arrival time is outside all time")) }
+}
+
+fn read_window(rate: Rate, rest: &mut Reader) -> Result<FixedWindow, StateError> {
+    let read = FixedWindow { rate, window: rest.i64()?, used: rest.u32()? };
+    let windows = window_number(Timestamp::MIN, rate)..=window_number(Timestamp::MAX, rate);
+    if windows.contains(&read.window) || read == FixedWindow::new(rate) {
+        Ok(read)
+    } else {
+        Err(StateError::Inconsistent("its window is outside all time"))
     }
-    Ok(TokenBucket::at(rate, bucket, tat))
 }
 
 fn read_log(rate: Rate, rest: &mut Reader) -> Result<SlidingLog, StateError> {
     let mut log = SlidingLog { last: rest.i64()?, ..SlidingLog::new(rate) };
-    while rest.at < rest.all.len() {
+    for _ in 0..rest.u32()? {
         let stamp = Stamp { at: rest.i64()?, cost: rest.u32()? };
-        if stamp.cost == 0 || stamp.at > log.last || log.stamps.back().is_some_and(|before| before.at >= stamp.at) {
-            return Err(StateError::Inconsistent("the log's stamps are not in order"));
+        let after_all = log.stamps.back().is_none_or(|before| before.at < stamp.at);
+        let in_window = stamp.at <= log.last && stamp.at > log.last.saturating_sub(window_ticks(rate));
+        if stamp.cost == 0 || !after_all || !in_window {
+            return Err(StateError::Inconsistent("its stamps are not in order or not of one window"));
         }
         log.used += u64::from(stamp.cost);
         log.stamps.push_back(stamp);
     }
-    Ok(log)
+    if Timestamp::from_ticks(log.last).is_ok() || log == SlidingLog::new(rate) {
+        Ok(log)
+    } else {
+        Err(StateError::Inconsistent("its last decision is outside all time"))
+    }
 }
 
 fn read_counter(rate: Rate, rule: CounterRule, rest: &mut Reader) -> Result<SlidingCounter, StateError> {
-    let counter =
-        SlidingCounter { rate, rule, window: rest.i64()?, previous: rest.u32()?, current: rest.u32()?, last: rest.i64()? };
-    let unused = SlidingCounter::new(rate, rule);
-    let in_window = Timestamp::from_ticks(counter.last).is_ok_and(|last| window_number(last, rate) == counter.window);
-    if counter == unused || in_window {
-        Ok(counter)
+    let read = SlidingCounter { rate, rule, window: rest.i64()?, previous: rest.u32()?, current: rest.u32()?, last: rest.i64()? };
+    let in_window = Timestamp::from_ticks(read.last).is_ok_and(|last| window_number(last, rate) == read.window);
+    if in_window || read == SlidingCounter::new(rate, rule) {
+        Ok(read)
     } else {
-        Err(StateError::Inconsistent("the last decision lies outside the counted window"))
+        Err(StateError::Inconsistent("its last decision is outside its window"))
     }
 }
 

@@ -32,7 +32,13 @@ impl TokenBucket {
 
     /// A bucket at a stored theoretical arrival time, in ticks times `n`.
     pub(super) const fn at(rate: Rate, bucket: u32, tat: i128) -> TokenBucket {
-        TokenBucket { tat: if tat < FULL { FULL } else { tat }, ..TokenBucket::new(rate, bucket) }
+        TokenBucket { tat, ..TokenBucket::new(rate, bucket) }
+    }
+
+    /// Whether use at some timestamp leads to its arrival time, or it was never used.
+    pub(super) fn is_of_some_time(&self) -> bool {
+        let times = self.scaled(Timestamp::MIN)..=self.scaled(Timestamp::MAX) + self.capacity();
+        self.tat == FULL || times.contains(&self.tat)
     }
 
     pub(super) const fn tat(&self) -> i128 {

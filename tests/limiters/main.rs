@@ -2,6 +2,9 @@
 //! limit or the stored bytes are not what one hopes for.
 
 mod agreement;
+mod policy;
+mod promise;
 mod reference;
 mod support;
 mod tables;
+mod wording;
