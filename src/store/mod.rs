@@ -128,7 +128,8 @@ fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     for migration in &MIGRATIONS[applied..] {
         transaction.execute_batch(migration).map_err(wrap)?;
     }
-    transaction.pragma_update(None, "user_version", MIGRATIONS.len()).and_then(|()| transaction.commit()).map_err(wrap)
+    let version = format!("PRAGMA user_version = {}", MIGRATIONS.len());
+    transaction.execute_batch(&version).and_then(|()| transaction.commit()).map_err(wrap)
 }
 
 /// Names the step in which SQL failed.

@@ -8,7 +8,7 @@ use throttler::subscriber::{Excess, Mode, Subscriber};
 use crate::rig::{HOUR, MINUTE, Quake, Rig, limit, magnitude, mailed, name};
 
 async fn with(change: impl FnOnce(&mut Subscriber)) -> Rig {
-    let mut rig = Rig::with(&[]).await;
+    let rig = Rig::with(&[]).await;
     let mut anna = rig.hooked("anna");
     change(&mut anna);
     rig.add(&[anna]);
@@ -122,8 +122,8 @@ async fn delayed_events_take_their_turn_the_largest_first_and_the_overdue_go_int
         told,
         [
             "M 5.0 - near us0",
-            "M 6.2 - near us2",
-            "M 5.8 - near us8",
+            "M 6.2 - near us2 (late)",
+            "M 5.8 - near us8 (late)",
             "M 5.7 - near us7 (late)",
             "M 5.6 - near us6 (late)",
             "M 5.5 - near us5 (late)",

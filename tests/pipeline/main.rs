@@ -8,6 +8,5 @@ mod great_quake;
 mod many;
 mod news;
 mod opening;
-mod plans;
 mod receiver;
 mod rig;
