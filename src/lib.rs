@@ -11,6 +11,7 @@ pub mod identity;
 pub mod interest;
 pub mod limiter;
 pub mod news;
+pub mod plain;
 pub mod plan;
 pub mod rate;
 pub mod subscriber;

@@ -1,6 +1,7 @@
 //! The command line: one file a command. What a command does beyond reading words and printing is the library's.
 
 mod config;
+mod demo;
 mod failure;
 mod input;
 mod ledger;
@@ -63,6 +64,8 @@ enum Command {
     Replay(replay::ReplayArgs),
     /// Show every decision with its reason and what became of it
     Ledger(ledger::LedgerArgs),
+    /// The two days of the M8.8 through the real pipeline, at many times real speed, without network or configuration
+    Demo(demo::DemoArgs),
 }
 
 /// Runs the command line of this process.
@@ -83,6 +86,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Subscriber(command) => subscriber::run(&global, command),
         Command::MinBucket(args) => min_bucket::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Demo(args) => demo::run(&args),
         Command::Ledger(args) => ledger::run(&global, &args),
     }
 }
