@@ -21,6 +21,7 @@ pub mod time;
 pub mod analysis;
 pub mod catalogue;
 pub mod replay;
+pub mod simulate;
 
 // Edge.
 pub mod clock;
