@@ -19,6 +19,7 @@ pub mod time;
 // Lab.
 pub mod analysis;
 pub mod catalogue;
+pub mod plot;
 pub mod replay;
 
 // Edge.
