@@ -20,6 +20,7 @@ pub mod time;
 // Lab.
 pub mod analysis;
 pub mod catalogue;
+pub mod plot;
 pub mod replay;
 pub mod simulate;
 
