@@ -124,8 +124,8 @@ async fn keep_ingesting(mut ingester: Ingester, poll: Span, nudges: &Nudges, mut
             Err(fault) => {
                 let random = getrandom::u64().unwrap_or(u64::MAX);
                 let retry_after = if let DaemonError::Feed(fault) = &fault { fault.retry_after() } else { None };
-                let pause = backoff::at_least(poll.max(backoff::delay(failures, poll, POLL_RETRY_MAX, random)), retry_after);
                 failures += 1;
+                let pause = backoff::at_least(poll.max(backoff::delay(failures, poll, POLL_RETRY_MAX, random)), retry_after);
                 tracing::error!("{}; the next poll comes in {} s", with_causes(&fault), pause.ticks().div_ceil(1_000_000));
                 pause
             }
@@ -152,7 +152,12 @@ async fn keep_dispatching(database: &Database, clock: &dyn Clock, nudges: &Nudge
             log_dispatched(dispatched);
             nudges.deliver.notify_one();
         });
-        let next = match done.await {
+        // A step under way at a stop ends by itself: it is one transaction on a thread of its own.
+        let done = tokio::select! {
+            done = done => done,
+            () = stop.stopped() => return,
+        };
+        let next = match done {
             Ok(()) => database.with(|store| store.next_wake()).await,
             Err(fault) => Err(fault),
         };
