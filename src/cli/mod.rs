@@ -9,6 +9,7 @@ mod output;
 mod replay;
 mod run;
 mod setup;
+mod simulate;
 mod subscriber;
 
 use std::path::PathBuf;
@@ -61,6 +62,9 @@ enum Command {
     MinBucket(min_bucket::MinBucketArgs),
     /// What each limiter would have done on historic days
     Replay(replay::ReplayArgs),
+    /// The laboratory: what limiters do with traffic made to order
+    #[command(subcommand)]
+    Simulate(simulate::SimulateCommand),
     /// Show every decision with its reason and what became of it
     Ledger(ledger::LedgerArgs),
 }
@@ -83,6 +87,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Subscriber(command) => subscriber::run(&global, command),
         Command::MinBucket(args) => min_bucket::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Simulate(command) => simulate::run(&command),
         Command::Ledger(args) => ledger::run(&global, &args),
     }
 }
