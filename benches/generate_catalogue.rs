@@ -10,6 +10,8 @@ use std::process::ExitCode;
 
 /// 2015-01-01T00:00:00Z, in milliseconds since 1970.
 const FIRST_MILLIS: i64 = 1_420_070_400_000;
+/// 9000-01-01T00:00:00Z, where newest first starts.
+const LAST_MILLIS: i64 = 221_845_392_000_000;
 const HEADER: &str = "time,latitude,longitude,depth,mag,magType,nst,gap,dmin,rms,net,id,updated,place,type,horizontalError,depthError,magError,magNst,status,locationSource,magSource";
 const PLACES: [&str; 6] = [
     "140 km ESE of Petropavlovsk-Kamchatsky, Russia",
@@ -53,14 +55,13 @@ fn main() -> ExitCode {
 fn write_rows(out: &mut impl Write, rows: u64, newest_first: bool) -> io::Result<()> {
     writeln!(out, "{HEADER}")?;
     let mut numbers = Numbers(20_250_729);
-    // Backwards from the year 2400 leaves room for a hundred million rows.
-    let (mut millis, sign) = if newest_first { (FIRST_MILLIS + 12_149_568_000_000, -1) } else { (FIRST_MILLIS, 1) };
+    let (mut millis, sign) = if newest_first { (LAST_MILLIS, -1) } else { (FIRST_MILLIS, 1) };
     let mut in_sequence = 0_u64;
     for row in 0..rows {
         if in_sequence == 0 && numbers.below(4_000) == 0 {
             in_sequence = 50 + numbers.below(200);
         }
-        let gap = if in_sequence > 0 { numbers.below(180_000) } else { numbers.below(720_000) };
+        let gap = if in_sequence > 0 { numbers.below(180_000) } else { numbers.below(2_400_000) };
         in_sequence = in_sequence.saturating_sub(1);
         millis += sign * gap.cast_signed();
         write_row(out, row, millis, &mut numbers)?;

@@ -1,7 +1,5 @@
 //! The most events in any half-open stretch of a given length.
 
-use std::collections::VecDeque;
-
 use crate::catalogue::Side;
 use crate::time::{Span, Timestamp};
 
@@ -13,15 +11,15 @@ use crate::time::{Span, Timestamp};
 pub struct Busiest {
     window: Span,
     most: usize,
-    /// The last `most` times, the latest to pass at the back.
-    recent: VecDeque<Timestamp>,
+    /// The last times to pass, the latest at the end: all of them while they are fewer than `most`, else at least `most`.
+    recent: Vec<Timestamp>,
 }
 
 impl Busiest {
     /// Nothing counted yet.
     #[must_use]
     pub const fn new(window: Span) -> Busiest {
-        Busiest { window, most: 0, recent: VecDeque::new() }
+        Busiest { window, most: 0, recent: Vec::new() }
     }
 
     /// The length of the stretch.
@@ -38,25 +36,17 @@ impl Busiest {
 
     /// Takes the next times, which are ascending and lie on that side of all before them.
     pub fn extend(&mut self, times: &[Timestamp], side: Side) {
+        let new = self.recent.len();
         match side {
-            Side::After => times.iter().for_each(|at| self.push(*at)),
-            Side::Before => times.iter().rev().for_each(|at| self.push(*at)),
+            Side::After => self.recent.extend(times),
+            Side::Before => self.recent.extend(times.iter().rev()),
         }
-    }
-
-    #[inline]
-    fn push(&mut self, at: Timestamp) {
-        if self.recent.len() < self.most {
-            // Fewer have passed than were ever within a window: only at the very start.
-            self.recent.push_back(at);
-            return;
+        for index in new..self.recent.len() {
+            let earlier = index.checked_sub(self.most).map(|earlier| self.recent[earlier]);
+            if earlier.is_some_and(|earlier| self.recent[index].ticks().abs_diff(earlier.ticks()) < self.window.ticks()) {
+                self.most += 1;
+            }
         }
-        let grows = self.recent.front().is_none_or(|oldest| at.ticks().abs_diff(oldest.ticks()) < self.window.ticks());
-        if grows {
-            self.most += 1;
-        } else {
-            self.recent.pop_front();
-        }
-        self.recent.push_back(at);
+        self.recent.drain(..self.recent.len().saturating_sub(self.most));
     }
 }

@@ -55,7 +55,56 @@ impl Summary {
     #[must_use]
     pub fn of(rate: Rate, times: &[Timestamp]) -> Option<Summary> {
         let (limit, window) = reduced(rate);
-        times.iter().map(|at| Summary::of_one(limit, window, *at)).reduce(|earlier, later| earlier.merge(&later))
+        Summary::of_part(limit, window, times)
+    }
+
+    /// Cuts the events where their differences would not fit 64 bits.
+    fn of_part(limit: i64, window: i64, times: &[Timestamp]) -> Option<Summary> {
+        let (first, last) = (*times.first()?, *times.last()?);
+        if let [only] = times {
+            return Some(Summary::of_one(limit, window, *only));
+        }
+        let length = i64::try_from(times.len()).unwrap_or(i64::MAX);
+        let widest = length.checked_mul(window).zip((last.ticks() - first.ticks()).checked_mul(limit));
+        if widest.and_then(|(rise, fall)| rise.checked_add(fall)).is_some() {
+            return Some(Summary::of_small(limit, window, times));
+        }
+        let (earlier, later) = times.split_at(times.len() / 2);
+        let (earlier, later) = (Summary::of_part(limit, window, earlier)?, Summary::of_part(limit, window, later)?);
+        Some(earlier.merge(&later))
+    }
+
+    /// Summarises at least one event whose `a` are all within 64 bits, and so are their differences.
+    fn of_small(limit: i64, window: i64, times: &[Timestamp]) -> Summary {
+        let first = times[0];
+        let (mut least, mut greatest, mut best) = ((0, 0), (0, 0), (0, 0, 0));
+        let mut rise = 0;
+        for (index, at) in times.iter().enumerate() {
+            let a: i64 = rise - limit * (at.ticks() - first.ticks());
+            rise += window;
+            if a < least.0 {
+                least = (a, index);
+            }
+            if a > greatest.0 {
+                greatest = (a, index);
+            }
+            if a - least.0 > best.0 {
+                best = (a - least.0, least.1, index);
+            }
+        }
+        let extreme = |(a, index): (i64, usize)| Extreme { a: a.into(), index: index as u64, at: times[index] };
+        let run = Run { events: (best.2 - best.1 + 1) as u64, first: times[best.1], last: times[best.2] };
+        Summary {
+            limit,
+            window,
+            count: times.len() as u64,
+            first,
+            last: times[times.len() - 1],
+            least: extreme(least),
+            greatest: extreme(greatest),
+            best: best.0.into(),
+            run,
+        }
     }
 
     fn of_one(limit: i64, window: i64, at: Timestamp) -> Summary {

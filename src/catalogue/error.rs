@@ -91,6 +91,14 @@ impl CatalogueError {
         }
     }
 
+    /// The same failure in a file whose first line is `lines` further on.
+    pub(super) fn moved(self, lines: u64) -> CatalogueError {
+        match self {
+            Self::Row(row) => Self::Row(BadRow { line: row.line + lines, ..row }),
+            other => other,
+        }
+    }
+
     /// A failure to open or read a file.
     pub(super) fn reading(file: &str, source: io::Error) -> CatalogueError {
         let file = file.to_owned();
@@ -112,6 +120,12 @@ impl BadRows {
         if self.first.len() < MAX_REPORTED_ROWS {
             self.first.push(row);
         }
+    }
+
+    /// The same rows of a file whose first line is `lines` further on.
+    pub(super) fn moved(mut self, lines: u64) -> BadRows {
+        self.first.iter_mut().for_each(|row| row.line += lines);
+        self
     }
 
     /// Counts those that follow in reading order.

@@ -139,6 +139,17 @@ pub(super) fn fields(row: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
+/// One field, as it stands, if its end is among the separators of the row's first 64 bytes.
+#[inline]
+pub(super) fn near_field(row: &[u8], mut separators: u64, index: usize) -> Option<&[u8]> {
+    let mut start = 0;
+    for _ in 0..index {
+        start = separators.trailing_zeros() as usize + 1;
+        separators &= separators.wrapping_sub(1);
+    }
+    row.get(start..separators.trailing_zeros() as usize).filter(|_| separators != 0)
+}
+
 /// One field, as it stands.
 #[inline]
 pub(super) fn raw_field(row: &[u8], index: usize) -> Option<&[u8]> {

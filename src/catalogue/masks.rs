@@ -5,40 +5,29 @@ use wide::u8x16;
 /// How many bytes are looked at together: as many as a word has bits.
 pub(super) const CHUNK: usize = 64;
 
-/// Bit `i` tells of byte `i`.
-pub(super) struct Masks {
-    pub quotes: u64,
-    pub commas: u64,
-    pub newlines: u64,
-    pub returns: u64,
-}
-
-impl Masks {
-    /// The four kinds of byte in a chunk.
-    #[inline]
-    pub(super) fn of(chunk: &[u8; CHUNK]) -> Masks {
-        let mut masks = Masks { quotes: 0, commas: 0, newlines: 0, returns: 0 };
-        let mut any_return = u8x16::splat(0);
-        let (parts, _) = chunk.as_chunks::<16>();
-        for (part, shift) in parts.iter().zip([0, 16, 32, 48]) {
-            let bytes = u8x16::from(*part);
-            let bits = |byte: u8| u64::from(bytes.simd_eq(u8x16::splat(byte)).to_bitmask()) << shift;
-            masks.quotes |= bits(b'"');
-            masks.commas |= bits(b',');
-            masks.newlines |= bits(b'\n');
-            any_return |= bytes.simd_eq(u8x16::splat(b'\r'));
+/// The places of some bytes in a chunk: bit `i` tells of byte `i`.
+#[inline]
+pub(super) fn places<const N: usize>(chunk: &[u8; CHUNK], wanted: [u8; N]) -> [u64; N] {
+    let mut found = [0; N];
+    let (parts, _) = chunk.as_chunks::<16>();
+    for (part, shift) in parts.iter().zip([0, 16, 32, 48]) {
+        let bytes = u8x16::from(*part);
+        for (bits, byte) in found.iter_mut().zip(wanted) {
+            *bits |= u64::from(bytes.simd_eq(u8x16::splat(byte)).to_bitmask()) << shift;
         }
-        // Most files have none, so their places are asked for only where there is one.
-        if any_return.any() {
-            masks.returns = chunk.iter().rev().fold(0, |bits, byte| (bits << 1) | u64::from(*byte == b'\r'));
-        }
-        masks
     }
+    found
 }
 
 /// Bit `i` of the answer is the parity of bits `0..=i`: set from each opening quote up to before its closing one.
 #[inline]
 pub(super) const fn parity(bits: u64) -> u64 {
+    let lowest = bits & bits.wrapping_neg();
+    let rest = bits ^ lowest;
+    if rest & rest.wrapping_sub(1) == 0 {
+        // At most two, as mostly: ones from the lower up to before the higher, or to the top.
+        return rest.wrapping_sub(lowest);
+    }
     let mut parity = bits;
     parity ^= parity << 1;
     parity ^= parity << 2;
@@ -59,18 +48,24 @@ mod tests {
             for byte in 0..=u8::MAX {
                 let mut chunk = [b'x'; CHUNK];
                 chunk[place] = byte;
-                let masks = Masks::of(&chunk);
-                let expected = |wanted| if byte == wanted { 1 << place } else { 0 };
-                let found = [masks.quotes, masks.commas, masks.newlines, masks.returns];
-                assert_eq!(found, [b'"', b',', b'\n', b'\r'].map(expected), "byte {byte} at {place}");
+                let wanted = [b'"', b',', b'\n', b'\r'];
+                let expected = wanted.map(|wanted| if byte == wanted { 1 << place } else { 0 });
+                assert_eq!(places(&chunk, wanted), expected, "byte {byte} at {place}");
             }
         }
     }
 
     #[test]
-    fn parity_runs_from_the_opening_quote_to_before_the_closing_one() {
-        assert_eq!(parity(0b1000_0100), 0b0111_1100);
-        assert_eq!(parity(1), u64::MAX);
+    fn parity_runs_from_each_opening_quote_to_before_its_closing_one() {
+        let bit_by_bit = |bits: u64| (0..CHUNK).fold(0, |found, i| found | u64::from((bits << (63 - i)).count_ones() % 2) << i);
+        for low in 0..CHUNK {
+            for high in 0..CHUNK {
+                for third in [0, 1 << 7, 1 << 63, 0x5555 << 20] {
+                    let bits = 1 << low | 1 << high | third;
+                    assert_eq!(parity(bits), bit_by_bit(bits), "{bits:b}");
+                }
+            }
+        }
         assert_eq!(parity(0), 0);
     }
 }

@@ -8,12 +8,14 @@
 use std::io::{self, Read};
 
 use super::error::Fault;
-use super::masks::{CHUNK, Masks, parity};
+use super::masks::{CHUNK, parity, places};
 
 /// The longest row that is read, in bytes without its end. Real ones have about two hundred.
 pub const MAX_ROW_BYTES: usize = 1 << 20;
 /// How much is read at a time, in bytes: fits the processor's second-level cache.
 pub(super) const PIECE_BYTES: usize = 256 * 1024;
+/// How many rows are found ahead of being taken.
+const MAX_AHEAD: usize = 4_096;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -35,7 +37,16 @@ pub(super) enum Stop {
     Fault(Fault, u64),
 }
 
-/// What the next chunk has to know of the bytes before it, as bits.
+/// A row's end that has been found, as a place in the buffer.
+#[derive(Clone, Copy)]
+struct Found {
+    end: usize,
+    separators: usize,
+    /// Line feeds within its quotes.
+    inner_lines: usize,
+}
+
+/// What the next chunk has to know of the bytes before it.
 #[derive(Clone, Copy)]
 struct Carry {
     /// All ones inside quotes, else zero.
@@ -46,34 +57,37 @@ struct Carry {
     closed: u64,
     /// One if the last byte is a carriage return outside quotes.
     returned: u64,
+    /// Of the row that has begun.
+    separators: usize,
+    inner_lines: usize,
 }
 
-const ROW_START: Carry = Carry { quoted: 0, may_open: 1, closed: 0, returned: 0 };
+const ROW_START: Carry = Carry { quoted: 0, may_open: 1, closed: 0, returned: 0, separators: 0, inner_lines: 0 };
 
 /// The rows of a stream, one at a time. Empty lines are no rows.
 pub(super) struct Rows<R> {
     input: R,
     buffer: Vec<u8>,
-    /// How many bytes of the buffer are read.
+    /// How many bytes of the buffer are filled.
     length: usize,
     ended: bool,
+    /// Whether a carriage return has been read; most files have none.
+    returns: bool,
     /// The place of the buffer's first byte in the stream.
     offset: u64,
     /// Where the current row starts, in the buffer.
     row: usize,
     line: u64,
-    /// Where the next chunk starts, in the buffer.
-    next: usize,
+    /// Up to where the buffer is judged, and what the rest has to know.
+    judged: usize,
     carry: Carry,
-    /// Where the current chunk starts, and what of it is not yet taken.
-    chunk: usize,
-    ends: u64,
-    commas: u64,
-    inner: u64,
-    /// Of the current row, in chunks before the current one.
-    separators: u64,
-    inner_lines: u64,
-    /// The first fault in the current chunk; the rows before it come first.
+    /// The ends found ahead, and how many of them are taken.
+    ahead: Vec<Found>,
+    taken: usize,
+    /// The separators of the chunks that were judged last, and where in the buffer these begin.
+    separators: Vec<u64>,
+    judged_from: usize,
+    /// The first fault, behind all that is found, and its place.
     fault: Option<(Fault, usize)>,
 }
 
@@ -85,17 +99,16 @@ impl<R: Read> Rows<R> {
             buffer: vec![0; PIECE_BYTES],
             length: 0,
             ended: false,
+            returns: false,
             offset,
             row: 0,
             line,
-            next: 0,
+            judged: 0,
             carry: ROW_START,
-            chunk: 0,
-            ends: 0,
-            commas: 0,
-            inner: 0,
-            separators: 0,
-            inner_lines: 0,
+            ahead: Vec::with_capacity(MAX_AHEAD + CHUNK),
+            taken: 0,
+            separators: Vec::with_capacity(PIECE_BYTES / CHUNK),
+            judged_from: 0,
             fault: None,
         }
     }
@@ -105,9 +118,32 @@ impl<R: Read> Rows<R> {
         self.offset + self.row as u64
     }
 
+    /// The line of the next row.
+    pub(super) fn line(&self) -> u64 {
+        self.line
+    }
+
+    /// The place of a row in the stream.
+    pub(super) fn place(&self, row: &Row) -> u64 {
+        self.offset + row.start as u64
+    }
+
     /// A row's bytes, without its end.
+    #[inline]
     pub(super) fn bytes(&self, row: &Row) -> &[u8] {
         &self.buffer[row.start..row.end]
+    }
+
+    /// Where a row's separators stand within its first 64 bytes, as bits, and perhaps those of rows behind it; not known
+    /// for a row that was found in two steps.
+    #[inline]
+    pub(super) fn near_separators(&self, row: &Row) -> Option<u64> {
+        let place = row.start.checked_sub(self.judged_from)?;
+        let (chunk, bit) = (place / CHUNK, place % CHUNK);
+        let here = self.separators.get(chunk)? >> bit;
+        let next = self.separators.get(chunk + 1)?;
+        // In two steps, because a shift by 64 is none.
+        Some(here | (next << 1) << (CHUNK - 1 - bit))
     }
 
     /// Reads the first piece, passes over a byte-order mark and shows what follows it.
@@ -117,7 +153,7 @@ impl<R: Read> Rows<R> {
         }
         if self.buffer[..self.length].starts_with(BYTE_ORDER_MARK) {
             self.row = BYTE_ORDER_MARK.len();
-            self.next = self.row;
+            self.judged = self.row;
         }
         Ok(&self.buffer[self.row..self.length])
     }
@@ -126,29 +162,21 @@ impl<R: Read> Rows<R> {
     #[inline]
     pub(super) fn next_row(&mut self) -> Result<Option<Row>, Stop> {
         loop {
-            if self.ends != 0 {
-                let bit = self.ends.trailing_zeros();
-                let below = (1_u64 << bit) - 1;
-                self.ends &= self.ends - 1;
-                let separators = self.separators + u64::from((self.commas & below).count_ones());
-                self.commas &= !below;
-                self.separators = 0;
-                if self.inner & below != 0 {
-                    self.inner_lines += u64::from((self.inner & below).count_ones());
-                    self.inner &= !below;
-                }
-                let end = self.chunk + bit as usize;
-                let row = self.take_row(end, separators);
-                self.row = end + 1;
-                self.line += 1 + std::mem::take(&mut self.inner_lines);
+            if let Some(found) = self.ahead.get(self.taken) {
+                let (start, end) = (self.row, found.end);
+                let returned = end > start && self.buffer[end - 1] == b'\r';
+                let row = Row { start, end: end - usize::from(returned), fields: found.separators + 1, line: self.line };
                 if row.end - row.start > MAX_ROW_BYTES {
-                    return Err(self.too_long(row));
+                    return Err(Stop::Fault(Fault::TooLong, self.line));
                 }
+                self.taken += 1;
+                self.row = end + 1;
+                self.line += 1 + found.inner_lines as u64;
                 if row.end > row.start {
                     return Ok(Some(row));
                 }
-            } else if !self.next_chunk()? {
-                return self.last_row();
+            } else if !self.look_ahead()? {
+                return Ok(None);
             }
         }
     }
@@ -165,153 +193,148 @@ impl<R: Read> Rows<R> {
             if self.ended {
                 break;
             }
-            self.next = self.length;
+            self.judged = self.length;
             self.read_piece()?;
         }
-        self.next = self.row;
-        (self.chunk, self.ends, self.commas, self.inner) = (self.row, 0, 0, 0);
-        (self.separators, self.inner_lines, self.fault, self.carry) = (0, 0, None, ROW_START);
+        (self.judged, self.carry, self.fault) = (self.row, ROW_START, None);
+        self.ahead.clear();
+        self.taken = 0;
         Ok(())
     }
 
-    /// The row from the current start to `end`, without a carriage return before it.
-    #[inline]
-    fn take_row(&self, end: usize, separators: u64) -> Row {
-        let returned = end > self.row && self.buffer[end - 1] == b'\r';
-        // Separators are counted within a buffer, so they fit.
-        let fields = usize::try_from(separators).unwrap_or(usize::MAX).saturating_add(1);
-        Row { start: self.row, end: end - usize::from(returned), fields, line: self.line }
-    }
-
-    /// Goes back to the row's start, so that its first line can be skipped.
-    #[cold]
-    fn too_long(&mut self, row: Row) -> Stop {
-        (self.row, self.line) = (row.start, row.line);
-        Stop::Fault(Fault::TooLong, row.line)
-    }
-
-    /// What stands behind the last line feed.
-    #[cold]
-    fn last_row(&mut self) -> Result<Option<Row>, Stop> {
-        if self.carry.quoted != 0 {
-            let fault = if self.length - self.row > MAX_ROW_BYTES { Fault::TooLong } else { Fault::Unterminated };
-            return Err(Stop::Fault(fault, self.line));
-        }
-        let separators = std::mem::take(&mut self.separators);
-        let row = self.take_row(self.length, separators);
-        if row.end - row.start > MAX_ROW_BYTES {
-            return Err(Stop::Fault(Fault::TooLong, self.line));
-        }
-        self.row = self.length;
-        Ok(Some(row).filter(|row| row.end > row.start))
-    }
-
-    /// Judges the next 64 bytes, or what is left; `false` at the end of the stream.
-    #[inline]
-    fn next_chunk(&mut self) -> Result<bool, Stop> {
+    /// Finds more ends of rows; `false` at the end of the stream. The ends found before must all be taken.
+    fn look_ahead(&mut self) -> Result<bool, Stop> {
+        self.ahead.clear();
+        self.taken = 0;
         if let Some((fault, place)) = &self.fault {
             let too_long = place - self.row > MAX_ROW_BYTES;
             return Err(Stop::Fault(if too_long { Fault::TooLong } else { fault.clone() }, self.line));
         }
-        self.separators += u64::from(self.commas.count_ones());
-        self.commas = 0;
-        if self.inner != 0 {
-            self.inner_lines += u64::from(self.inner.count_ones());
-            self.inner = 0;
-        }
-        if self.length - self.next < CHUNK && !self.ended {
-            self.refill()?;
-        }
-        if let Some(chunk) = self.buffer[self.next..self.length].first_chunk::<CHUNK>() {
-            let masks = Masks::of(chunk);
-            self.judge(&masks, u64::MAX);
-            self.next += CHUNK;
-            return Ok(true);
-        }
-        let rest = &self.buffer[self.next..self.length];
-        if rest.is_empty() {
-            return Ok(false);
-        }
-        let mut chunk = [0; CHUNK];
-        chunk[..rest.len()].copy_from_slice(rest);
-        let valid = (1_u64 << rest.len()) - 1;
-        let masks = Masks::of(&chunk);
-        self.judge(&masks, valid);
-        self.next = self.length;
-        Ok(true)
-    }
-
-    /// Tells separators and ends of rows from text, and finds the first fault. Only `valid` bits are of the stream.
-    #[inline]
-    fn judge(&mut self, masks: &Masks, valid: u64) {
-        let carry = self.carry;
-        let inside = parity(masks.quotes) ^ carry.quoted;
-        let ends = masks.newlines & !inside;
-        let commas = masks.commas & !inside;
-        let opens = masks.quotes & inside;
-        let closes = masks.quotes & !inside;
-        let returns = masks.returns & !inside;
-        let may_open = ends | commas | closes;
-
-        let stray_open = opens & !((may_open << 1) | carry.may_open);
-        let behind_close = ((closes << 1) | carry.closed) & !(ends | commas | opens | returns) & valid;
-        let behind_return = ((returns << 1) | carry.returned) & !ends & valid;
-
-        self.chunk = self.next;
-        (self.ends, self.commas, self.inner) = (ends, commas, masks.newlines & inside);
-        self.carry = Carry {
-            quoted: 0_u64.wrapping_sub(inside >> 63),
-            may_open: may_open >> 63,
-            closed: closes >> 63,
-            returned: returns >> 63,
-        };
-        let faults = stray_open | behind_close | behind_return;
-        if faults != 0 {
-            self.stop_at(faults.trailing_zeros(), behind_return);
-        }
-    }
-
-    /// Keeps of the current chunk only what stands before its first fault.
-    #[cold]
-    fn stop_at(&mut self, bit: u32, behind_return: u64) {
-        let below = (1_u64 << bit) - 1;
-        self.ends &= below;
-        self.commas &= below;
-        self.inner &= below;
-        let fault = if behind_return >> bit & 1 == 1 { Fault::StrayReturn } else { Fault::StrayQuote };
-        self.fault = Some((fault, self.chunk + bit as usize));
-    }
-
-    /// Moves the current row to the front and reads until there is a whole chunk, or the end.
-    #[cold]
-    fn refill(&mut self) -> Result<(), Stop> {
-        while self.length - self.next < CHUNK && !self.ended {
+        while self.length - self.judged < CHUNK && !self.ended {
             // One more for a carriage return, which is not part of the row.
-            if self.next - self.row > MAX_ROW_BYTES + 1 {
+            if self.judged - self.row > MAX_ROW_BYTES + 1 {
                 return Err(Stop::Fault(Fault::TooLong, self.line));
             }
             self.read_piece().map_err(Stop::Read)?;
         }
-        Ok(())
+        let (chunks, _) = self.buffer[self.judged..self.length].as_chunks::<CHUNK>();
+        if chunks.is_empty() {
+            return self.at_end();
+        }
+        let judge = if self.returns { judge_chunks::<true> } else { judge_chunks::<false> };
+        self.separators.clear();
+        self.judged_from = self.judged;
+        let fault = judge(chunks, self.judged, &mut self.carry, &mut self.ahead, &mut self.separators);
+        self.judged += self.separators.len() * CHUNK;
+        self.fault = fault.map(|fault| (fault.kind, self.judged + fault.place));
+        Ok(true)
     }
 
+    /// The end is the end of a row, unless it is within quotes.
+    #[cold]
+    fn at_end(&self) -> Result<bool, Stop> {
+        if self.carry.quoted == 0 {
+            return Ok(false);
+        }
+        let too_long = self.length - CHUNK - self.row > MAX_ROW_BYTES;
+        Err(Stop::Fault(if too_long { Fault::TooLong } else { Fault::Unterminated }, self.line))
+    }
+
+    /// Moves the current row to the front of the buffer and reads behind it. At the end of the stream a chunk of line
+    /// feeds is put there, which ends the last row and then gives only empty ones.
     fn read_piece(&mut self) -> io::Result<()> {
         self.buffer.copy_within(self.row..self.length, 0);
         self.offset += self.row as u64;
         self.length -= self.row;
-        self.next -= self.row;
+        self.judged -= self.row;
         self.row = 0;
         if self.buffer.len() < self.length + PIECE_BYTES {
             self.buffer.resize(self.length + PIECE_BYTES, 0);
         }
         loop {
-            match self.input.read(&mut self.buffer[self.length..]) {
-                Ok(0) => self.ended = true,
-                Ok(read) => self.length += read,
+            let free = &mut self.buffer[self.length..];
+            match self.input.read(free) {
+                Ok(0) => {
+                    self.ended = true;
+                    free[..CHUNK].fill(b'\n');
+                    self.length += CHUNK;
+                }
+                Ok(read) => {
+                    self.returns = self.returns || memchr::memchr(b'\r', &free[..read]).is_some();
+                    self.length += read;
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             }
             return Ok(());
         }
     }
+}
+
+/// The first fault of a chunk, and its place in the chunk.
+struct FirstFault {
+    kind: Fault,
+    place: usize,
+}
+
+/// Finds the ends of rows in chunks that begin at `start`, until there are enough, and the separators of each chunk that is
+/// free of faults. Tells the first fault of the chunk after these.
+fn judge_chunks<const RETURNS: bool>(
+    chunks: &[[u8; CHUNK]],
+    mut start: usize,
+    carried: &mut Carry,
+    ahead: &mut Vec<Found>,
+    separators: &mut Vec<u64>,
+) -> Option<FirstFault> {
+    let mut carry = *carried;
+    let mut fault = None;
+    for chunk in chunks {
+        let [quotes, commas, newlines] = places(chunk, [b'"', b',', b'\n']);
+        let [returns] = if RETURNS { places(chunk, [b'\r']) } else { [0] };
+        let inside = parity(quotes) ^ carry.quoted;
+        let (mut ends, mut commas, returns) = (newlines & !inside, commas & !inside, returns & !inside);
+        let (opens, closes) = (quotes & inside, quotes & !inside);
+        let mut inner = newlines & inside;
+        let may_open = ends | commas | closes;
+
+        let stray_open = opens & !((may_open << 1) | carry.may_open);
+        let behind_close = ((closes << 1) | carry.closed) & !(ends | commas | opens | returns);
+        let behind_return = ((returns << 1) | carry.returned) & !ends;
+        let faults = stray_open | behind_close | behind_return;
+        if faults != 0 {
+            let bit = faults.trailing_zeros();
+            let kind = if behind_return >> bit & 1 == 1 { Fault::StrayReturn } else { Fault::StrayQuote };
+            fault = Some(FirstFault { kind, place: bit as usize });
+            ends &= (1 << bit) - 1;
+        }
+
+        let all_commas = commas;
+        while ends != 0 {
+            let bit = ends.trailing_zeros();
+            let below = (1_u64 << bit) - 1;
+            let row_separators = carry.separators + (commas & below).count_ones() as usize;
+            let inner_lines = carry.inner_lines + if inner == 0 { 0 } else { (inner & below).count_ones() as usize };
+            ahead.push(Found { end: start + bit as usize, separators: row_separators, inner_lines });
+            (carry.separators, carry.inner_lines) = (0, 0);
+            commas &= !below;
+            inner &= !below;
+            ends &= ends - 1;
+        }
+        if fault.is_some() {
+            break;
+        }
+        carry.separators += commas.count_ones() as usize;
+        if inner != 0 {
+            carry.inner_lines += inner.count_ones() as usize;
+        }
+        carry.quoted = 0_u64.wrapping_sub(inside >> 63);
+        (carry.may_open, carry.closed, carry.returned) = (may_open >> 63, closes >> 63, returns >> 63);
+        separators.push(all_commas);
+        start += CHUNK;
+        if ahead.len() >= MAX_AHEAD {
+            break;
+        }
+    }
+    *carried = carry;
+    fault
 }

@@ -6,10 +6,10 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::error::{BadRow, BadRows, CatalogueError, Fault};
-use super::header::{self, Columns, Opened, raw_field, unquoted};
+use super::header::{self, Columns, Opened, near_field, raw_field, unquoted};
 use super::rows::{Row, Rows, Stop};
 use super::stamp::StampReader;
-use super::{Query, Source};
+use super::{Query, Source, parallel};
 use crate::event::Magnitude;
 use crate::time::Timestamp;
 
@@ -20,15 +20,22 @@ pub const MAX_BATCH: usize = 8_192;
 pub type Progress<'a> = &'a (dyn Fn(u64) + Sync);
 
 /// Reads one input and gives `each` the times of the matching events, in reading order, in batches of at most
-/// [`MAX_BATCH`]; when it breaks, reading ends.
+/// [`MAX_BATCH`]; when it breaks, reading ends. `threads` is how many parse a large file.
 pub(super) fn scan_source(
     source: &mut Source,
     query: &Query,
-    _threads: usize,
+    threads: usize,
     progress: Progress<'_>,
     each: &mut dyn FnMut(&[Timestamp]) -> ControlFlow<()>,
 ) -> Result<BadRows, CatalogueError> {
     let name = source.name();
+    if let Source::File(path) = source
+        && threads > 1
+        // What is no ordinary file cannot be opened twice.
+        && path.is_file()
+    {
+        return parallel::scan_file(path, &name, query, threads, progress, each);
+    }
     let mut scanner = Scanner::open(Counted { input: source.open()?, progress }, &name, query)?;
     let mut batch = Vec::with_capacity(MAX_BATCH);
     while scanner.fill(&mut batch)? {
@@ -40,9 +47,9 @@ pub(super) fn scan_source(
 }
 
 /// Tells the progress of reading.
-struct Counted<'a, R> {
-    input: R,
-    progress: Progress<'a>,
+pub(super) struct Counted<'a, R> {
+    pub input: R,
+    pub progress: Progress<'a>,
 }
 
 impl<R: Read> Read for Counted<'_, R> {
@@ -92,8 +99,20 @@ impl<'q, R: Read> Scanner<'q, R> {
         })
     }
 
+    /// The rows that start before the byte `stop`, of an input whose columns are known. Lines count from that of `rows`.
+    pub(super) fn of_rows(rows: Rows<R>, columns: Arc<Columns>, file: &str, query: &'q Query, stop: u64) -> Scanner<'q, R> {
+        let stamps = StampReader::new(query.time_format);
+        let (file, skipped) = (file.to_owned(), BadRows::default());
+        Scanner { rows, columns, query, file, stamps, pending: None, stop, skipped }
+    }
+
     pub(super) fn columns(&self) -> &Columns {
         &self.columns
+    }
+
+    /// Where the next row starts, and on which line.
+    pub(super) fn position(&self) -> (u64, u64) {
+        (self.rows.position(), self.rows.line())
     }
 
     /// What the row's id field says; nothing without such a column.
@@ -150,15 +169,25 @@ impl<'q, R: Read> Scanner<'q, R> {
             return Err(Fault::Fields { found: row.fields, expected: columns.count });
         }
         let bytes = self.rows.bytes(row);
-        let field = raw_field(bytes, columns.time).unwrap_or_default();
-        let Some(at) = self.stamps.read(&unquoted(field)) else {
-            return Err(Fault::value(&columns.time_name, &unquoted(field), self.query.time_format.expected()));
+        let at = match self.stamps.read_at_start(bytes) {
+            Some(at) if columns.time == 0 => at,
+            _ => {
+                let field = unquoted(raw_field(bytes, columns.time).unwrap_or_default());
+                let expected = self.query.time_format.expected();
+                self.stamps.read(&field).ok_or_else(|| Fault::value(&columns.time_name, &field, expected))?
+            }
         };
         let filter = &self.query.filter;
         if let Some(column) = columns.magnitude {
-            let magnitude = magnitude(&unquoted(raw_field(bytes, column).unwrap_or_default()))?;
-            if filter.min_magnitude.is_some_and(|least| magnitude.is_none_or(|found| found < least)) {
-                return Ok(None);
+            let near = self.rows.near_separators(row).and_then(|separators| near_field(bytes, separators, column));
+            if filter.min_magnitude.is_some() || !near.is_some_and(is_short_magnitude) {
+                let magnitude = match near.and_then(short_magnitude) {
+                    Some(magnitude) => Some(magnitude),
+                    None => magnitude(&unquoted(raw_field(bytes, column).unwrap_or_default()))?,
+                };
+                if filter.min_magnitude.is_some_and(|least| magnitude.is_none_or(|found| found < least)) {
+                    return Ok(None);
+                }
             }
         }
         if let Some(column) = columns.kind {
@@ -203,4 +232,49 @@ pub(super) fn magnitude(field: &[u8]) -> Result<Option<Magnitude>, Fault> {
     }
     let parsed = std::str::from_utf8(field).ok().and_then(|text| text.parse().ok());
     parsed.map(Some).ok_or_else(|| Fault::value("mag", field, "a magnitude: expected a number from -10 to 12"))
+}
+
+/// Whether [`short_magnitude`] has an answer.
+#[inline]
+fn is_short_magnitude(field: &[u8]) -> bool {
+    match *field {
+        [ones] => ones.is_ascii_digit(),
+        [ones, b'.', tenths] => ones.is_ascii_digit() && tenths.is_ascii_digit(),
+        [ones, b'.', tenths, hundredths] => [ones, tenths, hundredths].iter().all(u8::is_ascii_digit),
+        _ => false,
+    }
+}
+
+/// The magnitude that a short plain field like `5`, `4.9` or `5.36` states: the same value as by the general way, because
+/// a quotient of two exact numbers is rounded once.
+#[inline]
+fn short_magnitude(field: &[u8]) -> Option<Magnitude> {
+    let digit = |byte: u8| Some(byte.wrapping_sub(b'0')).filter(|digit| *digit <= 9).map(f64::from);
+    let value = match *field {
+        [ones] => digit(ones)?,
+        [ones, b'.', tenths] => (digit(ones)? * 10.0 + digit(tenths)?) / 10.0,
+        [ones, b'.', tenths, hundredths] => (digit(ones)? * 100.0 + digit(tenths)? * 10.0 + digit(hundredths)?) / 100.0,
+        _ => return None,
+    };
+    Magnitude::new(value).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_magnitudes_have_the_value_of_the_general_way() {
+        for hundredths in 0..1_000 {
+            let (ones, rest) = (hundredths / 100, hundredths % 100);
+            for text in [format!("{ones}"), format!("{ones}.{}", rest / 10), format!("{ones}.{rest:02}")] {
+                assert_eq!(short_magnitude(text.as_bytes()), text.parse().ok(), "{text}");
+                assert!(is_short_magnitude(text.as_bytes()), "{text}");
+            }
+        }
+        for text in ["", "-1", "12", "5.", ".5", "5.x", "5.123", "x", "5,1", "5e1"] {
+            assert_eq!(short_magnitude(text.as_bytes()), None, "{text}");
+            assert!(!is_short_magnitude(text.as_bytes()), "{text}");
+        }
+    }
 }

@@ -76,6 +76,14 @@ impl StampReader {
         }
     }
 
+    /// The time at the start of a row, if it stands there in the usual form and alone in its field.
+    #[inline]
+    pub(super) fn read_at_start(&mut self, row: &[u8]) -> Option<Timestamp> {
+        let (stamp, rest) = row.split_first_chunk()?;
+        let alone = self.format == TimeFormat::Rfc3339 && rest.first().is_none_or(|byte| *byte == b',');
+        if alone { self.read_usual(stamp) } else { None }
+    }
+
     /// `2015-01-01T08:49:53.200Z`, the form of the USGS. Anything unusual in it is left to the general way.
     #[inline]
     fn read_usual(&mut self, stamp: &[u8; 24]) -> Option<Timestamp> {
@@ -87,13 +95,17 @@ impl StampReader {
         let &[b'T', h1, h2, b':', m1, m2, b':', s1, s2, b'.', f1, f2, f3, b'Z'] = time else {
             return None;
         };
-        let digits = [h1, h2, m1, m2, s1, s2, f1, f2, f3];
-        if digits.iter().any(|byte| byte.wrapping_sub(b'0') > 9) {
-            return None;
-        }
-        let [h1, h2, m1, m2, s1, s2, f1, f2, f3] = digits.map(|byte| i64::from(byte - b'0'));
-        let (hours, minutes, seconds, millis) = (h1 * 10 + h2, m1 * 10 + m2, s1 * 10 + s2, f1 * 100 + f2 * 10 + f3);
-        if hours > 23 || minutes > 59 || seconds > 59 {
+        let mut worst = 0;
+        let mut digit = |byte: u8| {
+            let digit = byte.wrapping_sub(b'0');
+            worst = digit.max(worst);
+            i64::from(digit)
+        };
+        let hours = digit(h1) * 10 + digit(h2);
+        let minutes = digit(m1) * 10 + digit(m2);
+        let seconds = digit(s1) * 10 + digit(s2);
+        let millis = digit(f1) * 100 + digit(f2) * 10 + digit(f3);
+        if worst > 9 || hours > 23 || minutes > 59 || seconds > 59 {
             return None;
         }
         let in_day = (hours * 3_600 + minutes * 60 + seconds) * TICKS_PER_SECOND + millis * TICKS_PER_MILLISECOND;

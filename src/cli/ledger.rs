@@ -51,6 +51,7 @@ fn as_json(row: &LedgerRow) -> serde_json::Value {
         "refused": row.refused,
         "reason": row.reason,
         "retry_at": row.retry_at,
+        "alert_id": row.alert_id,
         "delivery": row.delivery,
         "settled_at": row.settled_at,
     })

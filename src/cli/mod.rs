@@ -1,6 +1,7 @@
 //! The command line: one file a command. What a command does beyond reading words and printing is the library's.
 
 mod config;
+mod demo;
 mod failure;
 mod input;
 mod ledger;
@@ -67,6 +68,8 @@ enum Command {
     Simulate(simulate::SimulateCommand),
     /// Show every decision with its reason and what became of it
     Ledger(ledger::LedgerArgs),
+    /// The two days of the M8.8 through the real pipeline, at many times real speed, without network or configuration
+    Demo(demo::DemoArgs),
 }
 
 /// Runs the command line of this process.
@@ -88,6 +91,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::MinBucket(args) => min_bucket::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Simulate(command) => simulate::run(&command),
+        Command::Demo(args) => demo::run(&args),
         Command::Ledger(args) => ledger::run(&global, &args),
     }
 }

@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::failure::Failure;
-use super::input::{Input, report_skipped};
+use super::input::{Input, report_skipped, whole_number};
 use super::output::{self, Format, Side};
 use crate::catalogue::read_events;
 use crate::event::Event;
@@ -24,10 +24,10 @@ pub(super) struct ReplayArgs {
     #[command(flatten)]
     input: Input,
     /// How many in which window, like 5/h, 100/60s or 1/2d
-    #[arg(long, value_name = "N/WINDOW", default_value = "5/h")]
+    #[arg(long, value_name = "N/WINDOW", default_value = "5/h", allow_hyphen_values = true)]
     rate: Rate,
     /// How many at once, for token-bucket and leaky-bucket [default: the N of the rate]
-    #[arg(long, value_name = "B")]
+    #[arg(long, value_name = "B", allow_negative_numbers = true, value_parser = whole_number)]
     bucket: Option<u64>,
     /// Only these limiters; may be given several times [default: all five]
     #[arg(long = "limiter", value_name = "LIMITER")]

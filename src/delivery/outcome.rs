@@ -1,6 +1,6 @@
 //! What came of one attempt. When to try again is decided elsewhere, from this.
 
-use super::plain::one_line;
+use crate::plain::one_line;
 use crate::time::Span;
 
 /// The longest reason or detail, in characters.

@@ -1,6 +1,6 @@
 //! What a limiter is asked and what it answers. How it comes to the answer is each algorithm's file.
 
-use crate::time::Timestamp;
+use crate::time::{TICKS_PER_SECOND, Timestamp};
 
 /// One question to a limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +57,14 @@ impl Request {
     #[must_use]
     pub(super) const fn needed(self) -> u64 {
         self.cost as u64 + self.keep as u64
+    }
+}
+
+impl Outlook {
+    /// The wait until `retry_at` in whole seconds, rounded up, as `Retry-After` wants it; `None` is never.
+    #[must_use]
+    pub fn retry_after_s(&self, now: Timestamp) -> Option<u64> {
+        self.retry_at.map(|at| at.since(now).ticks().div_ceil(TICKS_PER_SECOND.unsigned_abs()))
     }
 }
 

@@ -1,7 +1,9 @@
 //! The limiters: which request is admitted, exactly. One implementation for the daemon, the replay and the simulator.
 //!
 //! Each algorithm is one file with its parameters, its state, `admit` (the short answer) and `outlook` (what comes next).
-//! A limiter records only what it admitted; time comes in as an argument and may step back.
+//! A limiter records only what it admitted; time comes in as an argument and may step back. No step mints an admission, and
+//! none locks out for longer than a full refill after the last decision: windows treat `now` as no earlier than that, and
+//! where it lies more than a window ahead, so that the clock was set, they and buckets count from `now` what was spent.
 
 mod decision;
 mod exact;
@@ -9,6 +11,7 @@ mod fixed_window;
 mod leaky_bucket;
 mod policy;
 mod promise;
+mod several;
 mod sliding_counter;
 mod sliding_log;
 mod state;
@@ -24,6 +27,7 @@ pub use fixed_window::FixedWindow;
 pub use leaky_bucket::{Departure, LeakyBucket};
 pub use policy::{CostStep, Passage, Policy, PolicyError, Reserve, Ruling};
 pub use promise::Promise;
+pub use several::decide_all;
 pub use sliding_counter::{CounterRule, SlidingCounter};
 pub use sliding_log::SlidingLog;
 pub use state::{STATE_VERSION, StateError};
@@ -259,19 +263,25 @@ impl Limiter {
         each!(self, limiter => limiter.admit(now, request))
     }
 
-    /// What the same request would be answered next, at `now`. Changes nothing.
+    /// What the same request would be answered next, at `now`. Changes nothing, so that a clock that was set back is
+    /// noticed only by the next decision.
     #[must_use]
     pub fn outlook(&self, now: Timestamp, request: Request) -> Outlook {
         each!(self, limiter => limiter.outlook(now, request))
     }
 
-    /// Decides, records, and answers in full.
-    pub fn decide(&mut self, now: Timestamp, request: Request) -> Decision {
+    /// Decides and records, and tells when what was admitted may leave (see [`Decision::departs_at`]).
+    pub fn admit_departing(&mut self, now: Timestamp, request: Request) -> (Verdict, Timestamp) {
         let departs_at = match self {
             Limiter::LeakyBucket(queue) => queue.departure(now).at(queue.limit()),
             _ => now,
         };
-        let verdict = self.admit(now, request);
+        (self.admit(now, request), departs_at)
+    }
+
+    /// Decides, records, and answers in full.
+    pub fn decide(&mut self, now: Timestamp, request: Request) -> Decision {
+        let (verdict, departs_at) = self.admit_departing(now, request);
         Decision { verdict, outlook: self.outlook(now, request), departs_at }
     }
 

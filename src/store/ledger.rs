@@ -20,7 +20,8 @@ pub struct LedgerRow {
     /// What the limiter said, whatever became of it.
     pub refused: bool,
     pub retry_at: Option<Timestamp>,
-    /// The outbox row's status, where there is one.
+    /// The id of the alert or digest that tells of it, where there is one, and its status in the outbox.
+    pub alert_id: Option<String>,
     pub delivery: Option<String>,
     pub settled_at: Option<Timestamp>,
 }
@@ -39,16 +40,16 @@ pub struct SubscriberCounts {
 }
 
 impl Store {
-    /// The ledger in order of decision, of one subscriber or all, of one event or all.
+    /// The ledger in order of decision, of one subscriber or all, of one event (with what was merged into it) or all.
     ///
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be read.
     pub fn ledger(&self, subscriber: Option<SubscriberKey>, event: Option<&EventId>) -> Result<Vec<LedgerRow>, StoreError> {
-        let sql = "SELECT s.name, e.body, d.decided_at, d.outcome, d.reason, d.refused, d.retry_at, o.status, o.settled_at
+        let sql = "SELECT s.name, e.body, d.decided_at, d.outcome, d.reason, d.refused, d.retry_at, o.alert_id, o.status, o.settled_at
                    FROM decisions AS d JOIN events AS e USING (event_key) JOIN subscribers AS s ON s.subscriber_key = d.subscriber_key
                    LEFT JOIN outbox AS o USING (delivery_key)
                    WHERE (?1 IS NULL OR d.subscriber_key = ?1)
-                     AND (?2 IS NULL OR d.event_key = (SELECT event_key FROM event_ids WHERE id = ?2))
+                     AND (?2 IS NULL OR (SELECT event_key FROM event_ids WHERE id = ?2) IN (d.event_key, e.merged_into))
                    ORDER BY d.decided_at, d.event_key, d.subscriber_key";
         let read = || -> rusqlite::Result<Vec<LedgerRow>> {
             let mut statement = self.connection.prepare(sql)?;
@@ -103,6 +104,7 @@ fn ledger_row(row: &Row<'_>) -> rusqlite::Result<LedgerRow> {
         reason: row.get("reason")?,
         refused: row.get("refused")?,
         retry_at: optional_at(row, "retry_at")?,
+        alert_id: row.get("alert_id")?,
         delivery: row.get("status")?,
         settled_at: optional_at(row, "settled_at")?,
     })

@@ -2,9 +2,13 @@
 //! limit or the stored bytes are not what one hopes for.
 
 mod agreement;
+mod changes;
+mod clock;
+mod faults;
 mod policy;
 mod promise;
 mod reference;
+mod state;
 mod support;
 mod tables;
 mod wording;

@@ -28,9 +28,9 @@ use super::address_guard::{Guarded, Policy, Refused, SystemResolver, check_url, 
 use super::causes::{find, innermost};
 use super::error::DeliveryError;
 use super::outcome::Outcome;
-use super::plain::one_line;
 use super::signature::WebhookSecret;
 use crate::alert::Alert;
+use crate::plain::one_line;
 use crate::subscriber::WebhookUrl;
 use crate::time::{Span, Timestamp};
 

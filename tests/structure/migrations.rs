@@ -1,0 +1,32 @@
+//! An applied migration is never edited: databases that have it would differ from new ones without anybody knowing.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+/// Every migration with the SHA-256 of its file. Change a line only if no release has the file yet.
+const APPLIED: [(&str, &str); 1] = [("0001_first.sql", "7fe9467381eb9d78ddbb15907434e5bfcb356c5c5e0736d06a64fadbcde49196")];
+
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").expect("writing to a string");
+        text
+    })
+}
+
+#[test]
+fn migrations_are_as_they_were_applied() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
+    let mut names: Vec<String> = fs::read_dir(&directory)
+        .expect("migrations")
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name in UTF-8"))
+        .collect();
+    names.sort();
+    assert_eq!(names, APPLIED.map(|(name, _)| name), "every migration stands in the list of this test, in order");
+    for (name, expected) in APPLIED {
+        let found = sha256(&fs::read(directory.join(name)).expect("a migration"));
+        assert_eq!(found, expected, "{name} was edited; write a new migration instead");
+    }
+}
