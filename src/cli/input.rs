@@ -65,10 +65,18 @@ fn is_standard_input(file: &Path) -> bool {
     file == Path::new("-")
 }
 
+/// Reads a count, with a message that says what was expected.
+pub(super) fn whole_number(text: &str) -> Result<u64, String> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    // More than 64 bits hold is more than anything here may be.
+    if digits { Ok(text.parse().unwrap_or(u64::MAX)) } else { Err(format!("'{text}' is not a count: expected a whole number")) }
+}
+
 /// Says on standard error which rows were skipped.
 pub(super) fn report_skipped(skipped: &BadRows) {
     if skipped.count > 0 {
-        eprintln!("note: {} rows are not well formed and were skipped, the first:", output::count(skipped.count));
+        let rows = if skipped.count == 1 { "1 row is".to_owned() } else { format!("{} rows are", output::count(skipped.count)) };
+        eprintln!("note: {rows} not well formed and left out, the first:");
         for row in &skipped.first {
             eprintln!("  {row}");
         }

@@ -20,7 +20,7 @@ pub(super) struct MinBucketArgs {
     #[command(flatten)]
     input: Input,
     /// How many in which window; may be given several times
-    #[arg(long = "rate", value_name = "N/WINDOW", default_value = "5/h")]
+    #[arg(long = "rate", value_name = "N/WINDOW", default_value = "5/h", allow_hyphen_values = true)]
     rates: Vec<Rate>,
     #[arg(long, value_enum, default_value_t)]
     format: Format,

@@ -85,7 +85,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Config(command) => config::run(&global, &command),
         Command::Subscriber(command) => subscriber::run(&global, command),
         Command::MinBucket(args) => min_bucket::run(&args),
-        Command::Replay(args) => replay::run(&args),
+        Command::Replay(args) => replay::run(&global, &args),
         Command::Demo(args) => demo::run(&args),
         Command::Ledger(args) => ledger::run(&global, &args),
     }
