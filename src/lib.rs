@@ -20,7 +20,9 @@ pub mod time;
 // Lab.
 pub mod analysis;
 pub mod catalogue;
+pub mod plot;
 pub mod replay;
+pub mod simulate;
 
 // Edge.
 pub mod clock;

@@ -5,7 +5,7 @@
 //! `n * (t_j - t_i) / w` flow back. A piece's least and greatest `a` and its best difference are all that another piece
 //! needs to know of it.
 
-use crate::rate::Rate;
+use super::ExactRate;
 use crate::time::{Span, Timestamp};
 
 /// Consecutive events: how many, and the first and the last.
@@ -27,8 +27,8 @@ impl Run {
 /// What one rate needs to know of a piece of a stream: its count, ends, extreme `a` and best difference.
 ///
 /// Merging is associative, so a stream can be cut anywhere. Differences are in units of `1 / window` of a token, both
-/// sides of the rate being divided by their greatest common divisor: with at most 2^64 events, a window of ten years and
-/// a billion per window no product leaves 128 bits.
+/// sides of the rate being divided by their greatest common divisor: with at most 2^60 events, a window of ten thousand
+/// years and 2^60 per window no product leaves 128 bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     limit: i64,
@@ -53,8 +53,8 @@ struct Extreme {
 impl Summary {
     /// Summarises events in ascending order; `None` if there are none.
     #[must_use]
-    pub fn of(rate: Rate, times: &[Timestamp]) -> Option<Summary> {
-        let (limit, window) = reduced(rate);
+    pub fn of(rate: ExactRate, times: &[Timestamp]) -> Option<Summary> {
+        let (limit, window) = rate.lowest_terms();
         Summary::of_part(limit, window, times)
     }
 
@@ -139,6 +139,11 @@ impl Summary {
         merged
     }
 
+    /// The best difference, and the window that is its unit.
+    pub(super) fn best(&self) -> (i128, i128) {
+        (self.best, self.window.into())
+    }
+
     /// How many events it covers.
     #[must_use]
     pub const fn count(&self) -> u64 {
@@ -172,14 +177,4 @@ impl Summary {
     pub const fn critical_run(&self) -> Run {
         self.run
     }
-}
-
-/// The rate with both sides divided by their greatest common divisor: the same `n/w`, in smaller numbers.
-fn reduced(rate: Rate) -> (i64, i64) {
-    let (limit, window) = (i64::from(rate.limit()), i64::try_from(rate.window().ticks()).unwrap_or(i64::MAX));
-    let (mut divisor, mut rest) = (window, limit);
-    while rest != 0 {
-        (divisor, rest) = (rest, divisor % rest);
-    }
-    (limit / divisor, window / divisor)
 }

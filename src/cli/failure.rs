@@ -34,6 +34,11 @@ impl Failure {
         Failure { blame: Blame::Usage, error: anyhow::anyhow!("{message}") }
     }
 
+    /// Wrong usage, with the error and its causes.
+    pub fn wrong_usage(error: impl Into<anyhow::Error>) -> Failure {
+        Failure { blame: Blame::Usage, error: error.into() }
+    }
+
     /// Prints the message and gives the exit status. A reader that has gone away is no failure.
     pub fn report(&self) -> ExitCode {
         let broken_pipe = |cause: &(dyn std::error::Error + 'static)| {

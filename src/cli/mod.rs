@@ -10,6 +10,7 @@ mod output;
 mod replay;
 mod run;
 mod setup;
+mod simulate;
 mod subscriber;
 
 use std::path::PathBuf;
@@ -62,6 +63,9 @@ enum Command {
     MinBucket(min_bucket::MinBucketArgs),
     /// What each limiter would have done on historic days
     Replay(replay::ReplayArgs),
+    /// The laboratory: what limiters do with traffic made to order
+    #[command(subcommand)]
+    Simulate(simulate::SimulateCommand),
     /// Show every decision with its reason and what became of it
     Ledger(ledger::LedgerArgs),
     /// The two days of the M8.8 through the real pipeline, at many times real speed, without network or configuration
@@ -85,7 +89,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Config(command) => config::run(&global, &command),
         Command::Subscriber(command) => subscriber::run(&global, command),
         Command::MinBucket(args) => min_bucket::run(&args),
-        Command::Replay(args) => replay::run(&args),
+        Command::Replay(args) => replay::run(&global, &args),
+        Command::Simulate(command) => simulate::run(&command),
         Command::Demo(args) => demo::run(&args),
         Command::Ledger(args) => ledger::run(&global, &args),
     }

@@ -1,8 +1,11 @@
 //! `throttler replay`: what each limiter would have done on historic days.
 
+mod stored;
+
 use clap::Args;
 use serde_json::json;
 
+use super::Global;
 use super::failure::Failure;
 use super::input::{Input, report_skipped, whole_number};
 use super::output::{self, Format, Side};
@@ -11,6 +14,7 @@ use crate::event::Event;
 use crate::limiter::{Algorithm, CounterRule, Limit};
 use crate::rate::Rate;
 use crate::replay::{Replayed, replay};
+use crate::subscriber::SubscriberName;
 
 /// What each limiter would have done with a catalogue's events, each decided at its origin time
 #[derive(Args)]
@@ -18,6 +22,7 @@ use crate::replay::{Replayed, replay};
   throttler replay data/quakes_2015_2025.csv --from 2025-07-29T12:00:00Z --to 2025-07-31T12:00:00Z --rate 5/h --bucket 5
   throttler replay data/quakes_2015_2025.csv --limiter token-bucket --bucket 74
   throttler replay data/quakes_2015_2025.csv --limiter sliding-counter --counter-rule fits --format json
+  throttler replay data/quakes_2015_2025.csv --all-subscribers
 
 The catalogue is replayed as it is known today: every event at its origin time, not when it was published.")]
 pub(super) struct ReplayArgs {
@@ -32,6 +37,12 @@ pub(super) struct ReplayArgs {
     /// Only these limiters; may be given several times [default: all five]
     #[arg(long = "limiter", value_name = "LIMITER")]
     limiters: Vec<Algorithm>,
+    /// For this stored subscriber, with all its settings; may be given several times
+    #[arg(long = "subscriber", value_name = "NAME", conflicts_with_all = ["rate", "bucket", "limiters", "counter_rule"])]
+    subscribers: Vec<SubscriberName>,
+    /// For all stored subscribers
+    #[arg(long, conflicts_with_all = ["rate", "bucket", "limiters", "counter_rule", "subscribers"])]
+    all_subscribers: bool,
     /// How the sliding-counter compares its estimate
     #[arg(long, value_name = "RULE", default_value_t)]
     counter_rule: CounterRule,
@@ -39,7 +50,10 @@ pub(super) struct ReplayArgs {
     format: Format,
 }
 
-pub(super) fn run(args: &ReplayArgs) -> Result<(), Failure> {
+pub(super) fn run(global: &Global, args: &ReplayArgs) -> Result<(), Failure> {
+    if args.all_subscribers || !args.subscribers.is_empty() {
+        return run_stored(global, args);
+    }
     let limits = limits(args)?;
     let (events, skipped) = read_events(&mut args.input.sources()?, &args.input.query()?)?;
     report_skipped(&skipped);
@@ -47,6 +61,18 @@ pub(super) fn run(args: &ReplayArgs) -> Result<(), Failure> {
     match args.format {
         Format::Json => output::print_json(&as_json(args.rate, &events, &results)),
         Format::Text => output::print(&as_text(args.rate, &events, &results)),
+    }
+}
+
+fn run_stored(global: &Global, args: &ReplayArgs) -> Result<(), Failure> {
+    let subscribers = stored::chosen(global, &args.subscribers)?;
+    let (events, skipped) = read_events(&mut args.input.sources()?, &args.input.query()?)?;
+    report_skipped(&skipped);
+    let replayed = stored::replay_all(&subscribers, &events);
+    let results: Vec<_> = subscribers.iter().zip(&replayed).collect();
+    match args.format {
+        Format::Json => output::print_json(&stored::as_json(&events, &results)),
+        Format::Text => output::print(&stored::as_text(&events, &results)),
     }
 }
 

@@ -13,17 +13,19 @@ const CORE_CRATES: [&str; 6] = ["std", "serde", "thiserror", "chrono", "url", "e
 /// What of `std` the core stays away from.
 const STD_OUTSIDE: [&str; 8] = ["env", "fs", "io", "net", "os", "process", "sync", "thread"];
 /// Crates that live in one room or two.
-const HOMES: [(&str, &[&str]); 12] = [
+const HOMES: [(&str, &[&str]); 14] = [
     ("anyhow", &["cli"]),
     ("clap", &["cli"]),
     ("comfy_table", &["cli"]),
     ("hmac", &["delivery"]),
     ("indicatif", &["cli"]),
     ("lettre", &["delivery"]),
+    ("rand_chacha", &["simulate"]),
+    ("rand_distr", &["simulate"]),
     ("reqwest", &["delivery", "feed"]),
     ("rusqlite", &["store"]),
-    ("rusqlite_migration", &["store"]),
     ("sd_notify", &["daemon"]),
+    ("svg", &["plot"]),
     ("toml", &["config"]),
     ("tracing_subscriber", &["cli"]),
 ];

@@ -1,0 +1,105 @@
+//! The area that data are drawn in, and the axes around it.
+
+use svg::node::element::Group;
+
+use super::axis::Scale;
+use super::canvas::{line, px, text, upright};
+use super::time_axis::TimeScale;
+
+/// The area of the data, in pixels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Frame {
+    pub left: f64,
+    pub top: f64,
+    pub right: f64,
+    pub bottom: f64,
+}
+
+/// Room that one tick label of time needs.
+const TIME_TICK_WIDTH: usize = 92;
+/// The height of a time axis below its frame.
+pub(super) const TIME_AXIS_HEIGHT: f64 = 40.0;
+
+impl Frame {
+    pub fn across(&self) -> (f64, f64) {
+        (self.left, self.right)
+    }
+
+    /// From the bottom to the top, as values grow.
+    pub fn upward(&self) -> (f64, f64) {
+        (self.bottom, self.top)
+    }
+
+    /// The axis at the left with lines across, and its name with the unit.
+    pub fn left_axis(&self, scale: &Scale, most: u32, name: &str) -> Group {
+        let mut axis = Group::new();
+        for (value, label) in scale.ticks(most) {
+            let y = scale.at(value);
+            axis = axis.add(line("grid", (self.left, y), (self.right, y)));
+            axis = axis.add(text("small muted end", self.left - 7.0, y + 4.0, &label));
+        }
+        axis.add(line("axis", (self.left, self.top), (self.left, self.bottom))).add(upright(
+            "small",
+            self.left - 44.0,
+            f64::midpoint(self.top, self.bottom),
+            name,
+        ))
+    }
+
+    /// The axis at the bottom with lines upwards, and its name with the unit.
+    pub fn bottom_axis(&self, scale: &Scale, most: u32, name: &str) -> Group {
+        let mut axis = Group::new();
+        for (value, label) in scale.ticks(most) {
+            let x = scale.at(value);
+            axis = axis.add(line("grid", (x, self.top), (x, self.bottom)));
+            axis = axis.add(text("small muted middle", x, self.bottom + 17.0, &label));
+        }
+        let middle = f64::midpoint(self.left, self.right);
+        axis.add(line("axis", (self.left, self.bottom), (self.right, self.bottom))).add(text(
+            "small middle",
+            middle,
+            self.bottom + 38.0,
+            name,
+        ))
+    }
+
+    /// Lines upwards at the ticks of time.
+    pub fn time_grid(&self, scale: &TimeScale) -> Group {
+        let (top, bottom) = (self.top, self.bottom);
+        let ticks = scale.ticks(time_ticks(scale)).into_iter();
+        ticks.fold(Group::new(), |grid, tick| {
+            let x = scale.at(tick.at);
+            grid.add(line("grid", (x, top), (x, bottom)))
+        })
+    }
+
+    /// The labels of time below the frame, within [`TIME_AXIS_HEIGHT`].
+    pub fn time_axis(&self, scale: &TimeScale) -> Group {
+        let mut axis = Group::new().add(line("axis", (self.left, self.bottom), (self.right, self.bottom)));
+        for tick in scale.ticks(time_ticks(scale)) {
+            let x = scale.at(tick.at);
+            axis = axis.add(line("axis", (x, self.bottom), (x, self.bottom + 5.0)));
+            axis = axis.add(text("small middle", x, self.bottom + 19.0, &tick.label));
+            if let Some(below) = tick.below.filter(|below| !below.is_empty()) {
+                axis = axis.add(text("small muted middle", x, self.bottom + 34.0, &below));
+            }
+        }
+        axis.add(text("small muted end", self.left - 14.0, self.bottom + 19.0, "UTC"))
+    }
+}
+
+fn time_ticks(scale: &TimeScale) -> usize {
+    (2..).find(|count| (count * TIME_TICK_WIDTH) as f64 >= scale.right - scale.left).unwrap_or(2)
+}
+
+/// A bracket over `from` to `to` with a text above it, kept inside `across`.
+pub(super) fn bracket(across: (f64, f64), from: f64, to: f64, y: f64, label: &str) -> Group {
+    const NARROWEST: f64 = 6.0;
+    let middle = f64::midpoint(from, to);
+    let half = (to - from).max(NARROWEST) / 2.0;
+    let (from, to) = (middle - half, middle + half);
+    let shape = format!("M{} {}V{}H{}V{}", px(from), px(y + 6.0), px(y), px(to), px(y + 6.0));
+    let room = super::canvas::width_of(label) / 2.0;
+    let centre = middle.clamp(across.0 + room.min((across.1 - across.0) / 2.0), (across.1 - room).max(across.0 + room));
+    Group::new().add(super::canvas::path("bracket", shape)).add(text("small middle count halo", centre, y - 5.0, label))
+}

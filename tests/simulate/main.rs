@@ -1,0 +1,3 @@
+//! The laboratory against the published figures, the formulas and itself.
+
+mod clients;
