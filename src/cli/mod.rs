@@ -43,10 +43,10 @@ Exit status: 0 success, 1 it failed while running, 2 wrong usage or configuratio
 #[derive(Args)]
 struct Global {
     /// The configuration [default: throttler.toml here, else /etc/throttler/throttler.toml, where there is one]
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Options of every command")]
     config: Option<PathBuf>,
     /// The database [default: the configuration's, else throttler.db in `$STATE_DIRECTORY` or here]
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Options of every command")]
     database: Option<PathBuf>,
 }
 
