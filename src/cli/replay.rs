@@ -1,22 +1,26 @@
 //! `throttler replay`: what each limiter would have done on historic days.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use serde_json::json;
 
-use super::failure::Failure;
+use super::failure::{Blame, Blamed, Failure};
 use super::input::{Input, report_skipped};
-use super::output::{self, Format, Side};
-use crate::catalogue::read_events;
+use super::output::{self, Destination, Format, Side};
+use crate::catalogue::{Filter, read_events};
 use crate::event::Event;
 use crate::limiter::{Algorithm, CounterRule, Limit};
+use crate::plot::{Row, Scene, Stretch};
 use crate::rate::Rate;
 use crate::replay::{Replayed, replay};
+use crate::time::Timestamp;
 
 /// What each limiter would have done with a catalogue's events, each decided at its origin time
 #[derive(Args)]
 #[command(after_help = "Examples:
   throttler replay data/quakes_2015_2025.csv --from 2025-07-29T12:00:00Z --to 2025-07-31T12:00:00Z --rate 5/h --bucket 5
-  throttler replay data/quakes_2015_2025.csv --limiter token-bucket --bucket 74
+  throttler replay data/quakes_2015_2025.csv --limiter token-bucket --bucket 5 --bucket 74 --html report.html
   throttler replay data/quakes_2015_2025.csv --limiter sliding-counter --counter-rule fits --format json
 
 The catalogue is replayed as it is known today: every event at its origin time, not when it was published.")]
@@ -26,43 +30,103 @@ pub(super) struct ReplayArgs {
     /// How many in which window, like 5/h, 100/60s or 1/2d
     #[arg(long, value_name = "N/WINDOW", default_value = "5/h")]
     rate: Rate,
-    /// How many at once, for token-bucket and leaky-bucket [default: the N of the rate]
-    #[arg(long, value_name = "B")]
-    bucket: Option<u64>,
+    /// How many at once, for token-bucket and leaky-bucket; may be given several times [default: the N of the rate]
+    #[arg(long = "bucket", value_name = "B")]
+    buckets: Vec<u64>,
     /// Only these limiters; may be given several times [default: all five]
     #[arg(long = "limiter", value_name = "LIMITER")]
     limiters: Vec<Algorithm>,
     /// How the sliding-counter compares its estimate
     #[arg(long, value_name = "RULE", default_value_t)]
     counter_rule: CounterRule,
+    /// Draw every decision, the busiest window and what was left in the bucket
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+    /// The same as a page to explore, in one file
+    #[arg(long, value_name = "FILE.html")]
+    html: Option<PathBuf>,
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
 
 pub(super) fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let limits = limits(args)?;
-    let (events, skipped) = read_events(&mut args.input.sources()?, &args.input.query()?)?;
+    let (mut sources, query) = (args.input.sources()?, args.input.query()?);
+    let pictures = Pictures::open(args)?;
+    let (events, skipped) = read_events(&mut sources, &query)?;
     report_skipped(&skipped);
-    let results: Vec<Replayed<'_>> = limits.into_iter().map(|limit| replay(limit, &events)).collect();
+    let results = match pictures {
+        None => limits.into_iter().map(|limit| replay(limit, &events)).collect(),
+        Some(pictures) => pictures.draw(limits, &events, &query.filter)?,
+    };
     match args.format {
         Format::Json => output::print_json(&as_json(args.rate, &events, &results)),
         Format::Text => output::print(&as_text(args.rate, &events, &results)),
     }
 }
 
+/// The pictures that were asked for.
+struct Pictures {
+    plot: Option<Destination>,
+    html: Option<Destination>,
+}
+
+impl Pictures {
+    /// Makes sure that they can be written; `None` if there are none.
+    fn open(args: &ReplayArgs) -> Result<Option<Pictures>, Failure> {
+        if args.plot.is_some() && args.plot == args.html {
+            return Err(Failure::usage("--plot and --html need two files"));
+        }
+        let open = |path: &Option<PathBuf>| path.as_deref().map(Destination::open).transpose();
+        let pictures = Pictures { plot: open(&args.plot)?, html: open(&args.html)? };
+        Ok(if pictures.plot.is_none() && pictures.html.is_none() { None } else { Some(pictures) })
+    }
+
+    /// Replays, and writes them.
+    fn draw<'e>(self, limits: Vec<Limit>, events: &'e [Event], filter: &Filter) -> Result<Vec<Replayed<'e>>, Failure> {
+        let nothing = || anyhow::Error::msg("no event matches, so there is nothing to draw");
+        let stretch = Stretch::of(events, filter.from, filter.to).ok_or_else(nothing).blame(Blame::Data)?;
+        let (rows, results) = limits.into_iter().map(|limit| Row::replay(limit, &stretch)).unzip();
+        let scene = Scene {
+            title: format!("{} events, and what passed", output::count(events.len() as u64)),
+            subtitle: format!(
+                "{} to {} UTC, the catalogue as known today",
+                to_the_minute(stretch.from),
+                to_the_minute(stretch.to)
+            ),
+            from: stretch.from,
+            to: stretch.to,
+            rows,
+        };
+        self.plot.map_or(Ok(()), |file| file.write(&scene.to_svg()))?;
+        self.html.map_or(Ok(()), |file| file.write(&scene.to_html()))?;
+        Ok(results)
+    }
+}
+
+/// `2025-07-29 12:00`.
+fn to_the_minute(at: Timestamp) -> String {
+    at.to_utc().format("%Y-%m-%d %H:%M").to_string()
+}
+
 /// The limits to compare, in the order in which they are always shown.
 fn limits(args: &ReplayArgs) -> Result<Vec<Limit>, Failure> {
     let chosen = Algorithm::ALL.into_iter().filter(|algorithm| args.limiters.is_empty() || args.limiters.contains(algorithm));
-    let limit = |algorithm: Algorithm| {
-        let bucket = args.bucket.filter(|_| algorithm.has_bucket());
-        let limit = Limit::new(algorithm, args.rate, bucket).map_err(Failure::usage)?;
-        if algorithm == Algorithm::SlidingCounter {
-            limit.with_rule(args.counter_rule).map_err(Failure::usage)
-        } else {
-            Ok(limit)
+    let mut limits = Vec::new();
+    for algorithm in chosen {
+        let mut buckets: Vec<Option<u64>> = args.buckets.iter().copied().map(Some).collect();
+        if buckets.is_empty() || !algorithm.has_bucket() {
+            buckets = vec![None];
         }
-    };
-    chosen.map(limit).collect()
+        for bucket in buckets {
+            let mut limit = Limit::new(algorithm, args.rate, bucket).map_err(Failure::usage)?;
+            if algorithm == Algorithm::SlidingCounter {
+                limit = limit.with_rule(args.counter_rule).map_err(Failure::usage)?;
+            }
+            limits.push(limit);
+        }
+    }
+    Ok(limits)
 }
 
 fn as_json(rate: Rate, events: &[Event], results: &[Replayed<'_>]) -> serde_json::Value {
