@@ -1,5 +1,9 @@
 //! The replay: what a limiter would have done on historic days, each event decided at its origin time.
 
+mod stored;
+
+pub use stored::{StoredReplay, replay_stored};
+
 use crate::event::Event;
 use crate::limiter::{Limit, Limiter, Request, Verdict};
 use crate::time::{Span, Timestamp};

@@ -1,12 +1,13 @@
 //! Printing: aligned tables and numbers for people, JSON for programs; and files that appear whole or not at all.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::ValueEnum;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
@@ -35,6 +36,13 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
 pub(super) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(io::Error::from)?;
     print(&(text + "\n"))
+}
+
+/// A bar on standard error if that is a terminal, else one that draws nothing. `template` is indicatif's.
+pub(super) fn progress_bar(length: Option<u64>, template: &str) -> ProgressBar {
+    let target = if io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::with_draw_target(length, target).with_style(style)
 }
 
 /// A file to be written after long work. Opening it shows whether it can be; until it is complete, whatever had its name

@@ -1,20 +1,24 @@
 //! `throttler replay`: what each limiter would have done on historic days.
 
+mod pictures;
+mod stored;
+
 use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
 
-use super::failure::{Blame, Blamed, Failure};
-use super::input::{Input, report_skipped};
-use super::output::{self, Destination, Format, Side};
-use crate::catalogue::{Filter, read_events};
+use super::Global;
+use super::failure::Failure;
+use super::input::{Input, report_skipped, whole_number};
+use super::output::{self, Format, Side};
+use crate::catalogue::read_events;
 use crate::event::Event;
 use crate::limiter::{Algorithm, CounterRule, Limit};
-use crate::plot::{Row, Scene, Stretch};
 use crate::rate::Rate;
 use crate::replay::{Replayed, replay};
-use crate::time::Timestamp;
+use crate::subscriber::SubscriberName;
+use pictures::Pictures;
 
 /// What each limiter would have done with a catalogue's events, each decided at its origin time
 #[derive(Args)]
@@ -22,37 +26,47 @@ use crate::time::Timestamp;
   throttler replay data/quakes_2015_2025.csv --from 2025-07-29T12:00:00Z --to 2025-07-31T12:00:00Z --rate 5/h --bucket 5
   throttler replay data/quakes_2015_2025.csv --limiter token-bucket --bucket 5 --bucket 74 --html report.html
   throttler replay data/quakes_2015_2025.csv --limiter sliding-counter --counter-rule fits --format json
+  throttler replay data/quakes_2015_2025.csv --all-subscribers
 
 The catalogue is replayed as it is known today: every event at its origin time, not when it was published.")]
 pub(super) struct ReplayArgs {
     #[command(flatten)]
     input: Input,
     /// How many in which window, like 5/h, 100/60s or 1/2d
-    #[arg(long, value_name = "N/WINDOW", default_value = "5/h")]
+    #[arg(long, value_name = "N/WINDOW", default_value = "5/h", allow_hyphen_values = true)]
     rate: Rate,
     /// How many at once, for token-bucket and leaky-bucket; may be given several times [default: the N of the rate]
-    #[arg(long = "bucket", value_name = "B")]
+    #[arg(long = "bucket", value_name = "B", allow_negative_numbers = true, value_parser = whole_number)]
     buckets: Vec<u64>,
     /// Only these limiters; may be given several times [default: all five]
     #[arg(long = "limiter", value_name = "LIMITER")]
     limiters: Vec<Algorithm>,
+    /// For this stored subscriber, with all its settings; may be given several times
+    #[arg(long = "subscriber", value_name = "NAME", conflicts_with_all = ["rate", "buckets", "limiters", "counter_rule"])]
+    subscribers: Vec<SubscriberName>,
+    /// For all stored subscribers
+    #[arg(long, conflicts_with_all = ["rate", "buckets", "limiters", "counter_rule", "subscribers"])]
+    all_subscribers: bool,
     /// How the sliding-counter compares its estimate
     #[arg(long, value_name = "RULE", default_value_t)]
     counter_rule: CounterRule,
     /// Draw every decision, the busiest window and what was left in the bucket
-    #[arg(long, value_name = "FILE.svg")]
+    #[arg(long, value_name = "FILE.svg", conflicts_with_all = ["subscribers", "all_subscribers"])]
     plot: Option<PathBuf>,
     /// The same as a page to explore, in one file
-    #[arg(long, value_name = "FILE.html")]
+    #[arg(long, value_name = "FILE.html", conflicts_with_all = ["subscribers", "all_subscribers"])]
     html: Option<PathBuf>,
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
 
-pub(super) fn run(args: &ReplayArgs) -> Result<(), Failure> {
+pub(super) fn run(global: &Global, args: &ReplayArgs) -> Result<(), Failure> {
+    if args.all_subscribers || !args.subscribers.is_empty() {
+        return run_stored(global, args);
+    }
     let limits = limits(args)?;
     let (mut sources, query) = (args.input.sources()?, args.input.query()?);
-    let pictures = Pictures::open(args)?;
+    let pictures = Pictures::open(args.plot.as_deref(), args.html.as_deref())?;
     let (events, skipped) = read_events(&mut sources, &query)?;
     report_skipped(&skipped);
     let results = match pictures {
@@ -65,48 +79,16 @@ pub(super) fn run(args: &ReplayArgs) -> Result<(), Failure> {
     }
 }
 
-/// The pictures that were asked for.
-struct Pictures {
-    plot: Option<Destination>,
-    html: Option<Destination>,
-}
-
-impl Pictures {
-    /// Makes sure that they can be written; `None` if there are none.
-    fn open(args: &ReplayArgs) -> Result<Option<Pictures>, Failure> {
-        if args.plot.is_some() && args.plot == args.html {
-            return Err(Failure::usage("--plot and --html need two files"));
-        }
-        let open = |path: &Option<PathBuf>| path.as_deref().map(Destination::open).transpose();
-        let pictures = Pictures { plot: open(&args.plot)?, html: open(&args.html)? };
-        Ok(if pictures.plot.is_none() && pictures.html.is_none() { None } else { Some(pictures) })
+fn run_stored(global: &Global, args: &ReplayArgs) -> Result<(), Failure> {
+    let subscribers = stored::chosen(global, &args.subscribers)?;
+    let (events, skipped) = read_events(&mut args.input.sources()?, &args.input.query()?)?;
+    report_skipped(&skipped);
+    let replayed = stored::replay_all(&subscribers, &events);
+    let results: Vec<_> = subscribers.iter().zip(&replayed).collect();
+    match args.format {
+        Format::Json => output::print_json(&stored::as_json(&events, &results)),
+        Format::Text => output::print(&stored::as_text(&events, &results)),
     }
-
-    /// Replays, and writes them.
-    fn draw<'e>(self, limits: Vec<Limit>, events: &'e [Event], filter: &Filter) -> Result<Vec<Replayed<'e>>, Failure> {
-        let nothing = || anyhow::Error::msg("no event matches, so there is nothing to draw");
-        let stretch = Stretch::of(events, filter.from, filter.to).ok_or_else(nothing).blame(Blame::Data)?;
-        let (rows, results) = limits.into_iter().map(|limit| Row::replay(limit, &stretch)).unzip();
-        let scene = Scene {
-            title: format!("{} events, and what passed", output::count(events.len() as u64)),
-            subtitle: format!(
-                "{} to {} UTC, the catalogue as known today",
-                to_the_minute(stretch.from),
-                to_the_minute(stretch.to)
-            ),
-            from: stretch.from,
-            to: stretch.to,
-            rows,
-        };
-        self.plot.map_or(Ok(()), |file| file.write(&scene.to_svg()))?;
-        self.html.map_or(Ok(()), |file| file.write(&scene.to_html()))?;
-        Ok(results)
-    }
-}
-
-/// `2025-07-29 12:00`.
-fn to_the_minute(at: Timestamp) -> String {
-    at.to_utc().format("%Y-%m-%d %H:%M").to_string()
 }
 
 /// The limits to compare, in the order in which they are always shown.

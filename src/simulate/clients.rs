@@ -3,7 +3,7 @@
 use super::statistics::{Estimate, erlang_b, poisson_truncated};
 use super::traffic::{Demand, MAX_LOAD_PERCENT, Shape};
 use super::variants::CountedTokens;
-use super::{MAX_DECISIONS, MAX_LENGTH, MAX_REQUESTS_A_RUN, MAX_RUNS, SetupError, Stream, Tally, Work, tally};
+use super::{MAX_DECISIONS, MAX_LENGTH, MAX_REQUESTS_A_RUN, MAX_RUNS, SetupError, Stream, Tally, Work, tally, usual_buckets};
 use crate::limiter::{Algorithm, CounterRule, Limit};
 use crate::rate::Rate;
 use crate::time::{Span, Timestamp};
@@ -75,13 +75,10 @@ impl Clients {
             let overload = (shape == Shape::Steady).then_some(120);
             [30, 50, 80, 100].into_iter().chain(overload).map(move |load| (shape, load))
         };
-        let n = u64::from(rate.limit());
-        let mut buckets = vec![n.div_ceil(2), (3 * n).div_ceil(4)];
-        buckets.dedup();
         Clients {
             rate,
             traffic: Shape::ALL.into_iter().flat_map(loads).collect(),
-            buckets,
+            buckets: usual_buckets(rate),
             algorithms: Algorithm::ALL.to_vec(),
             rule: CounterRule::default(),
             runs: 20,

@@ -1,7 +1,7 @@
 //! Counting what one limiter did in one run, and how its decisions compare with the literal rule.
 
-use crate::limiter::{Limit, Limiter, Request, Verdict};
-use crate::replay::busiest_window;
+use super::{busiest, passes_at};
+use crate::limiter::{Algorithm, Limit, Limiter, Request, Verdict};
 use crate::time::Timestamp;
 
 /// What one limiter did with the requests of one run.
@@ -36,23 +36,27 @@ impl Tally {
 pub fn tally(limit: Limit, requests: &[Timestamp]) -> Tally {
     let mut limiter = Limiter::new(limit);
     let mut history = History::new(limit);
-    let mut departures = Departures::new(limit);
+    // Only the leaky bucket's leave later than they are admitted.
+    let queues = limit.algorithm() == Algorithm::LeakyBucket;
+    let mut departures: Vec<i128> = Vec::new();
     let mut tally = Tally { offered: requests.len() as u64, ..Tally::default() };
     for now in requests {
         let allowed = history.allows_at(*now);
-        departures.note(&limiter, *now);
+        let departs_at = if queues { passes_at(&limiter, limit.rate().limit(), *now) } else { 0 };
         if limiter.admit(*now, Request::ONE) == Verdict::Admitted {
             history.admissions.push(*now);
             tally.wrong_admits += u64::from(!allowed);
             tally.busiest_window = tally.busiest_window.max(history.in_window());
+            if queues {
+                departures.push(departs_at);
+            }
         } else {
-            departures.forget();
             tally.wrong_rejects += u64::from(allowed);
         }
     }
     tally.admitted = history.admissions.len() as u64;
-    if let Some(most) = departures.busiest() {
-        tally.busiest_window = most;
+    if queues {
+        tally.busiest_window = busiest(limit, &departures);
     }
     tally
 }
@@ -81,33 +85,5 @@ impl History {
 
     fn in_window(&self) -> u64 {
         (self.admissions.len() - self.first) as u64
-    }
-}
-
-/// When the admitted leave, in ticks times the rate's `n`: only where that is later than their admission.
-struct Departures {
-    limit: Limit,
-    scaled: Vec<i128>,
-}
-
-impl Departures {
-    fn new(limit: Limit) -> Departures {
-        Departures { limit, scaled: Vec::new() }
-    }
-
-    fn note(&mut self, limiter: &Limiter, now: Timestamp) {
-        if let Limiter::LeakyBucket(queue) = limiter {
-            self.scaled.push(queue.departure(now).scaled);
-        }
-    }
-
-    fn forget(&mut self) {
-        self.scaled.pop();
-    }
-
-    fn busiest(&self) -> Option<u64> {
-        let rate = self.limit.rate();
-        let window = i128::from(rate.window().ticks()) * i128::from(rate.limit());
-        (!self.scaled.is_empty()).then(|| busiest_window(&self.scaled, window))
     }
 }

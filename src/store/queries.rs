@@ -57,7 +57,7 @@ mod tests {
 
     use super::*;
 
-    /// How SQLite goes about a query on the newest schema.
+    /// How the database goes about a query on the newest schema.
     fn plan(sql: &str) -> Vec<String> {
         let connection = Connection::open_in_memory().expect("a database");
         for migration in super::super::MIGRATIONS {
