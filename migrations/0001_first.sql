@@ -1,5 +1,8 @@
 -- The first schema. Instants are microseconds since 1970-01-01T00:00:00Z. An applied migration is never edited.
 
+-- Tells our databases from other programs': "thro".
+PRAGMA application_id = 0x7468726F;
+
 -- One row: what this installation is and what it last saw of its feed.
 CREATE TABLE installation (
     only            INTEGER PRIMARY KEY CHECK (only = 1),
@@ -25,7 +28,8 @@ CREATE TABLE events (
     CHECK ((fate = 'merged') = (merged_into IS NOT NULL)),
     CHECK (dispatch_from IS NULL OR fate IN ('open', 'baseline'))
 ) STRICT;
-CREATE INDEX events_to_dispatch ON events (magnitude DESC) WHERE dispatch_from IS NOT NULL;
+CREATE INDEX events_to_dispatch ON events (magnitude DESC, origin_at) WHERE dispatch_from IS NOT NULL;
+CREATE INDEX events_merged ON events (merged_into) WHERE merged_into IS NOT NULL;
 
 -- Every id ever associated with an event.
 CREATE TABLE event_ids (
@@ -52,7 +56,8 @@ CREATE TABLE subscribers (
     standing        TEXT NOT NULL CHECK (standing IN ('active', 'paused', 'disabled')),
     standing_reason TEXT,
     created_at      INTEGER NOT NULL,
-    active_since    INTEGER NOT NULL,           -- events known to match before this are not news
+    active_since    INTEGER NOT NULL,           -- when added or last resumed: what matched before is not news
+    interest_since  INTEGER NOT NULL,           -- when the interest was last changed: likewise
     removed_at      INTEGER,
     limiter         BLOB,
     wake_at         INTEGER,                    -- when to ask the limiter again on behalf of what is withheld

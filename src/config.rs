@@ -121,10 +121,10 @@ impl Config {
     /// # Errors
     /// [`ConfigError::UnknownKey`] with the nearest known one, or [`ConfigError::Value`] with the line.
     pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
-        let value = |fault: &toml::de::Error| ConfigError::Value {
-            path: path.to_owned(),
-            line: text[..fault.span().map_or(0, |span| span.start)].matches('\n').count() + 1,
-            fault: fault.message().replace('\n', " "),
+        let value = |fault: &toml::de::Error| {
+            let line = text[..fault.span().map_or(0, |span| span.start)].matches('\n').count();
+            let key = text.lines().nth(line).and_then(|line| line.split_once('=')).map_or("", |(key, _)| key.trim());
+            ConfigError::Value { path: path.to_owned(), line: line + 1, fault: in_plain_words(key, fault.message()) }
         };
         let table: toml::Table = text.parse().map_err(|fault| value(&fault))?;
         if let Some((key, hint)) = unknown_key(&table) {
@@ -132,6 +132,18 @@ impl Config {
         }
         toml::from_str(text).map_err(|fault| value(&fault))
     }
+}
+
+/// The parser's message with the key and without words of the program's inside.
+fn in_plain_words(key: &str, message: &str) -> String {
+    let mut message = message
+        .replace('\n', " ")
+        .replace("f64", "a number")
+        .replace("invalid socket address syntax", "expected an IP address and a port like 127.0.0.1:8080");
+    if let Some((before, _)) = message.split_once("struct ") {
+        message = format!("{before}a table like [{key}]");
+    }
+    if key.is_empty() { message } else { format!("{key}: {message}") }
 }
 
 /// The first key that is not known, with a hint at the nearest one that is.
@@ -194,12 +206,20 @@ mod tests {
             ("databse = \"x\"\n", "throttler.toml: unknown key 'databse'; the nearest known one is 'database'"),
             (
                 "\n[feed]\npoll = \"60\"\n",
-                "throttler.toml:3: '60' is not a duration: expected a whole number and a unit, like 90s, 15m, 24h or 7d",
+                "throttler.toml:3: poll: '60' is not a duration: expected a whole number and a unit, like 90s, 15m, 24h or 7d",
             ),
-            ("[feed]\nmin_magnitude = 99.0\n", "throttler.toml:2: '99' is not a magnitude: expected a number from -10 to 12"),
-            ("[feed]\nfirst_run = \"later\"\n", "throttler.toml:2: unknown variant `later`, expected `baseline` or `alert`"),
-            ("[webhook]\nallow_private = 1\n", "throttler.toml:2: invalid type: integer `1`, expected a boolean"),
-            ("feed = 5\n", "throttler.toml:1: invalid type: integer `5`, expected struct FeedConfig"),
+            (
+                "[feed]\nmin_magnitude = 99.0\n",
+                "throttler.toml:2: min_magnitude: '99' is not a magnitude: expected a number from -10 to 12",
+            ),
+            (
+                "[feed]\nfirst_run = \"later\"\n",
+                "throttler.toml:2: first_run: unknown variant `later`, expected `baseline` or `alert`",
+            ),
+            ("[webhook]\nallow_private = 1\n", "throttler.toml:2: allow_private: invalid type: integer `1`, expected a boolean"),
+            ("[feed]\nmin_magnitude = \"5\"\n", "throttler.toml:2: min_magnitude: invalid type: string \"5\", expected a number"),
+            ("[web]\nlisten = \"8080\"\n", "throttler.toml:2: listen: expected an IP address and a port like 127.0.0.1:8080"),
+            ("feed = 5\n", "throttler.toml:1: feed: invalid type: integer `5`, expected a table like [feed]"),
         ] {
             assert_eq!(parse(text), Err(message.to_owned()));
         }

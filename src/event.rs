@@ -10,6 +10,8 @@ use crate::time::Timestamp;
 
 /// The longest event id that is accepted, in bytes. Real ones have about ten.
 pub const MAX_ID_BYTES: usize = 64;
+/// The longest place name that is kept, in characters; the rest is cut off.
+pub const MAX_PLACE_CHARS: usize = 200;
 
 /// The raw magnitude as the service gives it, never the rounded one of a title: 4.95 is below 5.
 ///
@@ -52,7 +54,7 @@ pub struct Event {
     pub magnitude: Option<Magnitude>,
     /// The scale, like `mww`, where it is given.
     pub magnitude_type: Option<String>,
-    /// In words, as the service wrote it; may be empty.
+    /// In words, as the service wrote it, made one line of at most [`MAX_PLACE_CHARS`] by whoever read it; may be empty.
     pub place: String,
     pub coordinates: Coordinates,
     /// Below the surface, negative above it; `None` if unknown.

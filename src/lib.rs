@@ -11,6 +11,7 @@ pub mod identity;
 pub mod interest;
 pub mod limiter;
 pub mod news;
+pub mod plain;
 pub mod plan;
 pub mod rate;
 pub mod subscriber;
@@ -19,7 +20,9 @@ pub mod time;
 // Lab.
 pub mod analysis;
 pub mod catalogue;
+pub mod plot;
 pub mod replay;
+pub mod simulate;
 
 // Edge.
 pub mod clock;

@@ -27,7 +27,7 @@ pub enum FirstRun {
 pub struct EventRules {
     /// Events below this magnitude (exclusive) are recorded only once they are known.
     pub min_magnitude: Magnitude,
-    /// An event first seen later than this after its origin is recorded, never alerted.
+    /// An event first seen later than this after its origin (exclusive) is recorded, never alerted; nor is a later revision.
     pub max_age: Span,
     pub first_run: FirstRun,
 }
@@ -54,6 +54,18 @@ impl EventRules {
         event.magnitude.is_some_and(|magnitude| magnitude >= self.min_magnitude)
     }
 
+    /// The fate of a known event after a revision: only what lay in the future is judged anew.
+    #[must_use]
+    pub fn revised(&self, known: Fate, event: &Event, now: Timestamp) -> Fate {
+        if known == Fate::Future { self.fate(event, false, now) } else { known }
+    }
+
+    /// Whether subscribers are asked about a revision: not about one that comes too long after the origin.
+    #[must_use]
+    pub fn asks(&self, fate: Fate, event: &Event, now: Timestamp) -> bool {
+        fate.may_be_news() && now.since(event.origin_at) <= self.max_age
+    }
+
     /// The fate of an event first seen at `now`, at the very first poll or later.
     #[must_use]
     pub fn fate(&self, event: &Event, first_poll: bool, now: Timestamp) -> Fate {
@@ -78,13 +90,7 @@ impl Fate {
         (Fate::Merged, "merged"),
     ];
 
-    /// The fate after a revision whose origin is `origin_at`: only the future can become the present.
-    #[must_use]
-    pub fn revised(self, origin_at: Timestamp, now: Timestamp) -> Fate {
-        if self == Fate::Future && origin_at <= now.plus(CLOCK_TOLERANCE) { Fate::Open } else { self }
-    }
-
-    /// Whether subscribers are asked about a revision.
+    /// Whether a revision can be news.
     #[must_use]
     pub fn may_be_news(self) -> bool {
         matches!(self, Fate::Open | Fate::Baseline)

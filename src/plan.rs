@@ -2,11 +2,12 @@
 //!
 //! Pure: it changes the limiter it is given and answers with what to write; the store commits both together or neither.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::str::FromStr;
 
 use crate::alert::{Content, Digest, Explanation, LATE_AFTER, MAX_DIGEST_EVENTS};
-use crate::event::Event;
+use crate::event::{Event, Magnitude};
 use crate::limiter::{Limiter, Outlook, Passage, Ruling, Verdict};
 use crate::subscriber::{Excess, Mode, Subscriber};
 use crate::time::{Span, Timestamp};
@@ -63,6 +64,35 @@ pub struct Held {
     pub withheld_at: Timestamp,
 }
 
+/// What was withheld, without its event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Withheld {
+    pub magnitude: Option<Magnitude>,
+    pub at: Timestamp,
+}
+
+/// The decision on one event for one subscriber, without words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    pub ruling: Ruling,
+    pub outcome: Outcome,
+    /// When to ask again on behalf of what is withheld now.
+    pub wake_at: Option<Timestamp>,
+}
+
+/// Whose turn it is among what is withheld.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// One message about all of these, given by their places in the list.
+    Digest { told: Vec<usize>, departs_at: Timestamp },
+    /// The one at this place, alone.
+    Alone { at: usize, ruling: Ruling },
+    /// Nobody's before this.
+    Later(Timestamp),
+    /// Nobody's ever, as things stand: the limiter cannot hold what it takes.
+    Never,
+}
+
 /// What may be told now of what was withheld.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Release {
@@ -74,61 +104,91 @@ pub enum Release {
     Never,
 }
 
-/// Decides on an event that matches the subscriber's interest.
-pub fn decide(subscriber: &Subscriber, limiter: &mut Limiter, event: &Event, now: Timestamp) -> Plan {
-    let ruling = subscriber.policy.rule(limiter, event.magnitude, now);
-    let reason = reason(subscriber, event, &ruling, now);
-    let outlook = ruling.decision.outlook;
-    let refused = !ruling.decision.admitted();
-    if ruling.passes() || subscriber.mode == Mode::Shadow {
-        let content = Content::Event { event: Box::new(event.clone()), late: now.since(event.origin_at) > LATE_AFTER };
-        let explanation = explain(subscriber, limiter, reason.clone(), now);
-        let due_at = if ruling.passage == Passage::Limiter { ruling.decision.departs_at } else { now };
-        let message = Some(Message { content, explanation, due_at });
-        return Plan { outcome: Outcome::Alerted, reason, refused, outlook, message, wake_at: None };
-    }
-    let ordinary = || limiter.outlook(now, subscriber.policy.request(None)).retry_at;
-    let (outcome, wake_at) = match (subscriber.excess, ruling.passage) {
-        (Excess::Digest, _) => (Outcome::Pending, ordinary()),
-        (Excess::Delay, Passage::Withheld) => (Outcome::Waiting, outlook.retry_at),
-        _ => (Outcome::Withheld, None),
+/// Decides on an event of this magnitude that matches the subscriber's interest, without words: what a replay needs.
+pub fn judge(subscriber: &Subscriber, limiter: &mut Limiter, magnitude: Option<Magnitude>, now: Timestamp) -> Judgement {
+    let ruling = subscriber.policy.rule(limiter, magnitude, now);
+    let outcome = match (subscriber.excess, ruling.passage) {
+        _ if ruling.passes() || subscriber.mode == Mode::Shadow => Outcome::Alerted,
+        (Excess::Digest, _) => Outcome::Pending,
+        (Excess::Delay, Passage::Withheld) => Outcome::Waiting,
+        _ => Outcome::Withheld,
     };
-    Plan { outcome, reason, refused, outlook, message: None, wake_at }
+    let wake_for = match outcome {
+        Outcome::Pending => Some(subscriber.policy.request(None)),
+        Outcome::Waiting => Some(subscriber.policy.request(magnitude)),
+        _ => None,
+    };
+    let wake_at = wake_for.and_then(|request| limiter.outlook(now, request).retry_at);
+    Judgement { ruling, outcome, wake_at }
 }
 
-/// Tells of what was withheld, if the limiter allows one message now: a digest costs one admission, a delayed event its own.
+/// Decides on an event that matches the subscriber's interest, and says why.
+pub fn decide(subscriber: &Subscriber, limiter: &mut Limiter, event: &Event, now: Timestamp) -> Plan {
+    let Judgement { ruling, outcome, wake_at } = judge(subscriber, limiter, event.magnitude, now);
+    let outlook = limiter.outlook(now, subscriber.policy.request(event.magnitude));
+    let reason = reason(subscriber, event, &ruling, &outlook, now);
+    let message = (outcome == Outcome::Alerted).then(|| {
+        let late = now.since(event.origin_at) > LATE_AFTER;
+        let content = Content::Event { event: Box::new(event.clone()), late };
+        Message { content, explanation: explain(subscriber, limiter, reason.clone(), now), due_at: ruling.departs_at }
+    });
+    Plan { outcome, reason, refused: ruling.refused(), outlook, message, wake_at }
+}
+
+/// Whose turn it is among what is withheld, if the limiter allows one message now: a digest costs one admission, a delayed
+/// event its own. The limiter records what it admits.
 ///
-/// `held` is never empty and in any order. Call it again until it answers [`Release::Later`] or nothing is held.
-pub fn release(subscriber: &Subscriber, limiter: &mut Limiter, held: &[Held], now: Timestamp) -> Release {
-    let waited_too_long = |held: &Held| now.since(held.withheld_at) > MAX_WAIT;
-    let due: Vec<usize> = match subscriber.excess {
-        Excess::Delay if !held.iter().any(waited_too_long) => return release_largest(subscriber, limiter, held, now),
-        Excess::Delay => (0..held.len()).filter(|&at| waited_too_long(&held[at])).collect(),
-        Excess::Digest | Excess::Drop => (0..held.len()).collect(),
+/// `withheld` is in any order. Ask again until it is [`Turn::Later`] or nothing is left.
+pub fn turn(subscriber: &Subscriber, limiter: &mut Limiter, withheld: &[Withheld], now: Timestamp) -> Turn {
+    let waited_too_long = |withheld: &Withheld| now.since(withheld.at) > MAX_WAIT;
+    let told: Vec<usize> = match subscriber.excess {
+        Excess::Delay if !withheld.iter().any(waited_too_long) => return turn_of_largest(subscriber, limiter, withheld, now),
+        Excess::Delay => (0..withheld.len()).filter(|&at| waited_too_long(&withheld[at])).collect(),
+        Excess::Digest | Excess::Drop => (0..withheld.len()).collect(),
     };
     let decision = limiter.decide(now, subscriber.policy.request(None));
-    if decision.verdict != Verdict::Admitted {
-        return decision.outlook.retry_at.map_or(Release::Never, Release::Later);
+    match decision.verdict {
+        _ if told.is_empty() => Turn::Never,
+        Verdict::Admitted => Turn::Digest { told, departs_at: decision.departs_at },
+        _ => decision.outlook.retry_at.map_or(Turn::Never, Turn::Later),
     }
-    let digest = digest(held, &due);
-    let reason = format!("told in a digest of {}", digest.count);
-    let explanation =
-        explain(subscriber, limiter, "the limit allows a message again, so here is what it withheld".to_owned(), now);
-    let message = Message { content: Content::Digest(digest), explanation, due_at: decision.departs_at };
-    Release::Now { message: Box::new(message), outcome: Outcome::Digested, reason, held: due }
 }
 
 /// The turn of the largest that waits, the oldest among equals.
-fn release_largest(subscriber: &Subscriber, limiter: &mut Limiter, held: &[Held], now: Timestamp) -> Release {
-    let rank = |at: &usize| (held[*at].event.magnitude, std::cmp::Reverse(held[*at].withheld_at));
-    let Some(largest) = (0..held.len()).max_by_key(rank) else { return Release::Never };
-    let plan = decide(subscriber, limiter, &held[largest].event, now);
-    match plan.message {
-        Some(message) => {
-            let reason = format!("waited its turn since {}; {}", held[largest].withheld_at, plan.reason);
-            Release::Now { message: Box::new(message), outcome: Outcome::Alerted, reason, held: vec![largest] }
+fn turn_of_largest(subscriber: &Subscriber, limiter: &mut Limiter, withheld: &[Withheld], now: Timestamp) -> Turn {
+    let rank = |at: &usize| (withheld[*at].magnitude, Reverse(withheld[*at].at));
+    let Some(largest) = (0..withheld.len()).max_by_key(rank) else { return Turn::Never };
+    let judgement = judge(subscriber, limiter, withheld[largest].magnitude, now);
+    match judgement.outcome {
+        Outcome::Alerted => Turn::Alone { at: largest, ruling: judgement.ruling },
+        _ => judgement.wake_at.map_or(Turn::Never, Turn::Later),
+    }
+}
+
+/// Tells of what was withheld, if the limiter allows one message now, as [`turn`] says.
+pub fn release(subscriber: &Subscriber, limiter: &mut Limiter, held: &[Held], now: Timestamp) -> Release {
+    let withheld: Vec<Withheld> =
+        held.iter().map(|held| Withheld { magnitude: held.event.magnitude, at: held.withheld_at }).collect();
+    match turn(subscriber, limiter, &withheld, now) {
+        Turn::Never => Release::Never,
+        Turn::Later(at) => Release::Later(at),
+        Turn::Digest { told, departs_at } => {
+            let digest = digest(held, &told);
+            let reason = format!("told in a digest of {}", digest.count);
+            let why = "the limit allows a message again, so here is what it withheld".to_owned();
+            let explanation = explain(subscriber, limiter, why, now);
+            let message = Message { content: Content::Digest(digest), explanation, due_at: departs_at };
+            Release::Now { message: Box::new(message), outcome: Outcome::Digested, reason, held: told }
         }
-        None => plan.wake_at.map_or(Release::Never, Release::Later),
+        Turn::Alone { at, ruling } => {
+            let Held { event, withheld_at } = &held[at];
+            let outlook = limiter.outlook(now, subscriber.policy.request(event.magnitude));
+            let reason = format!("waited its turn since {withheld_at}; {}", reason(subscriber, event, &ruling, &outlook, now));
+            let content = Content::Event { event: Box::new(event.clone()), late: now.since(event.origin_at) > LATE_AFTER };
+            let explanation = explain(subscriber, limiter, reason.clone(), now);
+            let message = Message { content, explanation, due_at: ruling.departs_at };
+            Release::Now { message: Box::new(message), outcome: Outcome::Alerted, reason, held: vec![at] }
+        }
     }
 }
 
@@ -157,12 +217,11 @@ fn explain(subscriber: &Subscriber, limiter: &Limiter, reason: String, now: Time
 }
 
 /// Why an event passed or not.
-fn reason(subscriber: &Subscriber, event: &Event, ruling: &Ruling, now: Timestamp) -> String {
-    let outlook = ruling.decision.outlook;
+fn reason(subscriber: &Subscriber, event: &Event, ruling: &Ruling, outlook: &Outlook, now: Timestamp) -> String {
     let next = outlook.retry_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
     let refusal = match ruling.passage {
-        Passage::Limiter if ruling.decision.departs_at > now => {
-            return format!("within the limit, leaves in its turn at {}", ruling.decision.departs_at);
+        Passage::Limiter if ruling.departs_at > now => {
+            return format!("within the limit, leaves in its turn at {}", ruling.departs_at);
         }
         Passage::Limiter => return format!("within the limit, which has room for {} more now", outlook.remaining),
         Passage::Always => {

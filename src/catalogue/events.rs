@@ -8,7 +8,8 @@ use super::header::{fields, unquoted};
 use super::rows::Row;
 use super::scan::{Scanner, magnitude};
 use super::{Query, Source};
-use crate::event::{Coordinates, Event, EventId};
+use crate::event::{Coordinates, Event, EventId, MAX_PLACE_CHARS};
+use crate::plain::one_line;
 use crate::time::Timestamp;
 
 /// The places of the columns of an event, if the file has them.
@@ -146,7 +147,7 @@ fn event(places: &Places, bytes: &[u8], row: &Row, origin_at: Timestamp) -> Resu
         updated_at,
         magnitude: magnitude(value(places.magnitude))?,
         magnitude_type: given(places.magnitude_type),
-        place: text(places.place),
+        place: one_line(&text(places.place), MAX_PLACE_CHARS),
         coordinates,
         depth_km,
         kind: given(places.kind).unwrap_or_else(|| "earthquake".to_owned()),

@@ -1,11 +1,11 @@
 //! How a command fails: one message on standard error, and the exit status of the contract.
 
 use std::fmt::Display;
-use std::io;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use crate::config::ConfigError;
-use crate::daemon::DaemonError;
+use crate::daemon::{DaemonError, with_causes};
 use crate::delivery::DeliveryError;
 use crate::feed::FeedError;
 use crate::store::StoreError;
@@ -34,6 +34,11 @@ impl Failure {
         Failure { blame: Blame::Usage, error: anyhow::anyhow!("{message}") }
     }
 
+    /// Wrong usage, with the error and its causes.
+    pub fn wrong_usage(error: impl Into<anyhow::Error>) -> Failure {
+        Failure { blame: Blame::Usage, error: error.into() }
+    }
+
     /// Prints the message and gives the exit status. A reader that has gone away is no failure.
     pub fn report(&self) -> ExitCode {
         let broken_pipe = |cause: &(dyn std::error::Error + 'static)| {
@@ -42,7 +47,8 @@ impl Failure {
         if self.error.chain().any(broken_pipe) {
             return ExitCode::SUCCESS;
         }
-        eprintln!("throttler: {:#}", self.error);
+        // Where nobody listens to errors any more, the status alone tells.
+        let _ = writeln!(io::stderr(), "throttler: {}", with_causes(&*self.error));
         ExitCode::from(self.blame as u8)
     }
 }

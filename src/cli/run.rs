@@ -29,7 +29,10 @@ It stops in order at SIGTERM or SIGINT; a second daemon on the same database ref
 pub(super) struct RunArgs {}
 
 pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
-    let filter = EnvFilter::try_from_env("THROTTLER_LOG").unwrap_or_else(|_| EnvFilter::new(DEFAULT_LOG));
+    let directives = std::env::var("THROTTLER_LOG").unwrap_or_else(|_| DEFAULT_LOG.to_owned());
+    let filter = EnvFilter::try_new(&directives).map_err(|fault| {
+        Failure::usage(format!("$THROTTLER_LOG is '{directives}': {fault}; expected levels like throttler=debug,warn"))
+    })?;
     let ansi = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi).init();
     install_crypto();

@@ -38,7 +38,7 @@ impl Loaded {
     }
 
     /// Names a key where it is set, for messages.
-    fn at(&self, key: &str) -> String {
+    pub fn at(&self, key: &str) -> String {
         let file = self.path.as_deref().unwrap_or_else(|| Path::new("the defaults"));
         format!("{}: {key}", file.display())
     }

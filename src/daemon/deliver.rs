@@ -135,17 +135,17 @@ fn log(claimed: &Claimed, outcome: &Outcome) {
     }
 }
 
-/// What an attempt's outcome means for its row. `failures` is how often it failed before.
-fn settlement(outcome: Outcome, failures: u32, created_at: Timestamp, now: Timestamp, random: u64) -> Settlement {
+/// What an attempt's outcome means for its row. `attempts` is how often it was attempted before.
+fn settlement(outcome: Outcome, attempts: u32, created_at: Timestamp, now: Timestamp, random: u64) -> Settlement {
     match outcome {
         Outcome::Delivered { detail } => Settlement::Delivered { detail },
         Outcome::Permanent { reason, disable } => Settlement::Dead { reason, disable },
         Outcome::Transient { reason, retry_after } => {
+            let failures = attempts.saturating_add(1);
             let wait = backoff::at_least(backoff::delay(failures, RETRY_BASE, RETRY_MAX, random), retry_after);
             let at = now.plus(wait);
             if at.since(created_at) > MAX_AGE {
-                let attempts = failures.saturating_add(1);
-                Settlement::Dead { reason: format!("given up after {attempts} attempts in {MAX_AGE}: {reason}"), disable: false }
+                Settlement::Dead { reason: format!("given up after {failures} attempts in {MAX_AGE}: {reason}"), disable: false }
             } else {
                 Settlement::Retry { at, reason }
             }
@@ -166,7 +166,7 @@ mod tests {
         };
         let at = |seconds| created.plus(Span::from_seconds(seconds));
         let Settlement::Retry { at: first, .. } = failing(0, 0, None) else { panic!("the first failure is repeated") };
-        assert!(first <= at(30), "{first}");
+        assert_eq!(first, at(30), "the longest wait that chance allows after the first failure");
         let Settlement::Retry { at: tenth, .. } = failing(10, 0, None) else { panic!("the tenth failure is repeated") };
         assert!(tenth > at(30) && tenth <= at(3_600), "{tenth}");
         let Settlement::Retry { at: asked, .. } = failing(0, 0, Some(Span::from_seconds(7_200))) else {

@@ -14,6 +14,21 @@ pub use dispatch::Dispatched;
 pub use ingest::Ingester;
 pub use service::{Service, StopSignal};
 
+/// An error with what caused it, in one line. A cause that only repeats what stands there already is left out.
+pub(crate) fn with_causes(fault: &dyn std::error::Error) -> String {
+    let mut line = fault.to_string();
+    let mut cause = fault.source();
+    while let Some(fault) = cause {
+        let text = fault.to_string();
+        // SQLite's errors come as "Error code 26: file is not a database", below the same words.
+        if !line.contains(text.rsplit(": ").next().unwrap_or_default()) {
+            line = format!("{line}: {text}");
+        }
+        cause = fault.source();
+    }
+    line
+}
+
 /// Why a stage could not do its work; what was there before stands.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {

@@ -6,7 +6,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
-use super::{DaemonError, Database, Deliverer, Dispatched, Ingester, dispatch, systemd};
+use super::{DaemonError, Database, Deliverer, Dispatched, Ingester, dispatch, systemd, with_causes};
 use crate::backoff;
 use crate::clock::Clock;
 use crate::delivery::Delivery;
@@ -124,9 +124,10 @@ async fn keep_ingesting(mut ingester: Ingester, poll: Span, nudges: &Nudges, mut
             Err(fault) => {
                 let random = getrandom::u64().unwrap_or(u64::MAX);
                 let retry_after = if let DaemonError::Feed(fault) = &fault { fault.retry_after() } else { None };
-                let pause = backoff::at_least(poll.max(backoff::delay(failures, poll, POLL_RETRY_MAX, random)), retry_after);
                 failures += 1;
-                tracing::error!("{}; the next poll comes in {} s", with_causes(&fault), pause.ticks().div_ceil(1_000_000));
+                let pause = backoff::at_least(poll.max(backoff::delay(failures, poll, POLL_RETRY_MAX, random)), retry_after);
+                let shown = Span::from_millis(pause.ticks().div_ceil(1_000));
+                tracing::error!("{}; the next poll comes in {} s", with_causes(&fault), shown.as_seconds());
                 pause
             }
         };
@@ -152,7 +153,12 @@ async fn keep_dispatching(database: &Database, clock: &dyn Clock, nudges: &Nudge
             log_dispatched(dispatched);
             nudges.deliver.notify_one();
         });
-        let next = match done.await {
+        // A step under way at a stop ends by itself: it is one transaction on a thread of its own.
+        let done = tokio::select! {
+            done = done => done,
+            () = stop.stopped() => return,
+        };
+        let next = match done {
             Ok(()) => database.with(|store| store.next_wake()).await,
             Err(fault) => Err(fault),
         };
@@ -234,15 +240,4 @@ async fn keep_delivering(
 fn until(next: Option<Timestamp>, now: Timestamp) -> Span {
     const MOMENT: Span = Span::from_millis(1);
     next.map_or(IDLE, |next| next.since(now).max(MOMENT).min(IDLE))
-}
-
-/// An error with what caused it, in one line.
-fn with_causes(fault: &dyn std::error::Error) -> String {
-    let mut line = fault.to_string();
-    let mut cause = fault.source();
-    while let Some(fault) = cause {
-        line = format!("{line}: {fault}");
-        cause = fault.source();
-    }
-    line
 }

@@ -6,19 +6,19 @@ mod causes;
 mod email;
 mod error;
 mod outcome;
-mod plain;
 pub mod render;
 mod signature;
 mod unsubscribe;
 mod webhook;
 
 use crate::alert::Alert;
+use crate::plain::one_line;
 use crate::subscriber::Destination;
 use crate::time::Timestamp;
 
 pub use email::{EmailSender, EmailSettings, MailTransport, Password, Sender, SmtpSecurity, SmtpServer};
 pub use error::DeliveryError;
-pub use outcome::{MAX_REASON_CHARS, MAX_RETRY_AFTER, Outcome};
+pub use outcome::{MAX_REASON_CHARS, Outcome};
 pub use signature::WebhookSecret;
 pub use unsubscribe::Unsubscribe;
 pub use webhook::{SCHEMA, WebhookSender, WebhookSettings};
@@ -46,7 +46,7 @@ impl Delivery {
             (Destination::Webhook(url), _) => self.webhook.send(url, secrets, alert, now).await,
             (Destination::Email(address), EmailChannel::Sender(sender)) => sender.send(address, alert, now).await,
             (Destination::Email(address), EmailChannel::Log) => {
-                let title = plain::one_line(&alert.title(), MAX_REASON_CHARS);
+                let title = one_line(&alert.title(), MAX_REASON_CHARS);
                 tracing::info!(alert = %alert.id, to = %address, "no [email] is configured; would have sent: {title}");
                 Outcome::delivered("logged only: no [email] is configured")
             }

@@ -5,16 +5,15 @@ use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
-use crate::event::{Coordinates, Event, EventId, Magnitude};
+use crate::event::{Coordinates, Event, EventId, MAX_PLACE_CHARS, Magnitude};
 use crate::interest::Depth;
+use crate::plain::one_line;
 use crate::time::Timestamp;
 
 use super::wire::excerpt;
 
 /// The most ids of one feature. Real ones have up to about twenty.
 pub const MAX_EVENT_IDS: usize = 100;
-/// The longest place name that is kept, in characters; the rest is cut off.
-pub const MAX_PLACE_CHARS: usize = 200;
 /// The longest kind, status and magnitude scale that are kept, in characters.
 const MAX_WORD_CHARS: usize = 64;
 /// The longest address of an event's page, in bytes; a longer one is dropped.
@@ -83,7 +82,7 @@ fn described(id: &EventId, properties: &Properties, geometry: &Geometry) -> Resu
         updated_at: instant(&properties.updated),
         magnitude: magnitude(&properties.mag)?,
         magnitude_type: word(&properties.mag_type),
-        place: clean(properties.place.as_str().unwrap_or_default(), MAX_PLACE_CHARS),
+        place: one_line(properties.place.as_str().unwrap_or_default(), MAX_PLACE_CHARS),
         coordinates,
         depth_km,
         kind: word(&properties.kind).map_or_else(|| USUAL_KIND.to_owned(), |kind| kind.to_lowercase()),
@@ -142,7 +141,7 @@ pub(super) fn instant(value: &Value) -> Option<Timestamp> {
 }
 
 fn word(value: &Value) -> Option<String> {
-    value.as_str().map(|text| clean(text, MAX_WORD_CHARS)).filter(|word| !word.is_empty())
+    value.as_str().map(|text| one_line(text, MAX_WORD_CHARS)).filter(|word| !word.is_empty())
 }
 
 /// The address of a page that is safe to offer as a link, in its normal form.
@@ -150,17 +149,6 @@ fn page(text: &str) -> Option<String> {
     let url = Url::parse(text).ok().filter(|_| text.len() <= MAX_PAGE_BYTES)?;
     let is_plain = matches!(url.scheme(), "http" | "https") && url.username().is_empty() && url.password().is_none();
     (is_plain && url.as_str().len() <= MAX_PAGE_BYTES).then(|| url.into())
-}
-
-/// At most so many characters, with a space for each that could break a line, drive a terminal or turn the text round.
-pub(super) fn clean(text: &str, max_chars: usize) -> String {
-    let harmless = |c: char| if c.is_control() || is_invisible(c) { ' ' } else { c };
-    text.trim_start().chars().take(max_chars).map(harmless).collect::<String>().trim().to_owned()
-}
-
-/// Separators of lines, marks of direction, and characters without width.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// A value for a message.

@@ -9,7 +9,7 @@ mod source;
 mod wire;
 
 pub use error::FeedError;
-pub use feature::{MAX_EVENT_IDS, MAX_PLACE_CHARS};
+pub use feature::MAX_EVENT_IDS;
 pub use poller::{Feed, MAX_BODY_BYTES, Poll, Settings, Timeouts};
 pub use source::{FeedUrl, MIN_POLL, MIN_POLL_LOCAL};
 pub use wire::{MAX_FEATURES, Rejection, Snapshot, parse};

@@ -14,6 +14,7 @@ use super::error::FeedError;
 use super::feature;
 use crate::event::{Event, EventId};
 use crate::identity::{Identity, Known, merge};
+use crate::plain::one_line;
 use crate::time::Timestamp;
 
 /// The most features of one feed, the service's own limit for a query. A month of M 2.5 and more has about 3,000.
@@ -118,11 +119,7 @@ fn expect_object(text: &str) -> Result<(), FeedError> {
 
 /// The beginning of a text from outside, on one line and safe for a log.
 pub(super) fn excerpt(text: &str) -> String {
-    let mut short = feature::clean(text, EXCERPT_CHARS);
-    if text.chars().nth(EXCERPT_CHARS).is_some() {
-        short.push('…');
-    }
-    short
+    one_line(text, EXCERPT_CHARS)
 }
 
 /// Events by position, each id pointing to the event that has it.

@@ -270,13 +270,18 @@ impl Limiter {
         each!(self, limiter => limiter.outlook(now, request))
     }
 
-    /// Decides, records, and answers in full.
-    pub fn decide(&mut self, now: Timestamp, request: Request) -> Decision {
+    /// Decides and records, and tells when what was admitted may leave (see [`Decision::departs_at`]).
+    pub fn admit_departing(&mut self, now: Timestamp, request: Request) -> (Verdict, Timestamp) {
         let departs_at = match self {
             Limiter::LeakyBucket(queue) => queue.departure(now).at(queue.limit()),
             _ => now,
         };
-        let verdict = self.admit(now, request);
+        (self.admit(now, request), departs_at)
+    }
+
+    /// Decides, records, and answers in full.
+    pub fn decide(&mut self, now: Timestamp, request: Request) -> Decision {
+        let (verdict, departs_at) = self.admit_departing(now, request);
         Decision { verdict, outlook: self.outlook(now, request), departs_at }
     }
 
@@ -289,6 +294,16 @@ impl Limiter {
             Limiter::SlidingCounter(limiter) => limiter.spent(now),
             Limiter::TokenBucket(bucket) => bucket.spent(now),
             Limiter::LeakyBucket(queue) => queue.queue().spent(now),
+        }
+    }
+
+    /// What a bucket has left at `now`, tokens or places in the queue, fractions included: for pictures, not for decisions.
+    #[must_use]
+    pub fn level(&self, now: Timestamp) -> Option<f64> {
+        match self {
+            Limiter::TokenBucket(bucket) => Some(bucket.level(now)),
+            Limiter::LeakyBucket(queue) => Some(queue.queue().level(now)),
+            _ => None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Decision, Limit, LimitError, Limiter, Request, Verdict};
+use super::{Limit, LimitError, Limiter, Request, Verdict};
 use crate::event::Magnitude;
 use crate::time::Timestamp;
 
@@ -54,7 +54,8 @@ pub enum Passage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ruling {
     pub passage: Passage,
-    pub decision: Decision,
+    /// When it may leave if it passes: at once, or in its turn out of a leaky bucket.
+    pub departs_at: Timestamp,
 }
 
 impl Policy {
@@ -100,15 +101,14 @@ impl Policy {
 
     /// Decides on an event and records in the limiter what it admitted.
     pub fn rule(&self, limiter: &mut Limiter, magnitude: Option<Magnitude>, now: Timestamp) -> Ruling {
-        let decision = limiter.decide(now, self.request(magnitude));
-        let always = self.always_from.is_some_and(|from| magnitude.is_some_and(|m| m >= from));
-        let passage = match decision.verdict {
-            Verdict::Admitted => Passage::Limiter,
-            _ if always => Passage::Always,
-            Verdict::Refused => Passage::Withheld,
-            Verdict::Never => Passage::Impossible,
-        };
-        Ruling { passage, decision }
+        let (verdict, departs_at) = limiter.admit_departing(now, self.request(magnitude));
+        let always = || self.always_from.is_some_and(|from| magnitude.is_some_and(|m| m >= from));
+        match verdict {
+            Verdict::Admitted => Ruling { passage: Passage::Limiter, departs_at },
+            _ if always() => Ruling { passage: Passage::Always, departs_at: now },
+            Verdict::Refused => Ruling { passage: Passage::Withheld, departs_at: now },
+            Verdict::Never => Ruling { passage: Passage::Impossible, departs_at: now },
+        }
     }
 }
 
@@ -117,6 +117,12 @@ impl Ruling {
     #[must_use]
     pub fn passes(&self) -> bool {
         matches!(self.passage, Passage::Limiter | Passage::Always)
+    }
+
+    /// Whether the limiter refused it, whatever becomes of it.
+    #[must_use]
+    pub fn refused(&self) -> bool {
+        self.passage != Passage::Limiter
     }
 }
 

@@ -5,7 +5,7 @@ use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, named_params
 
 use super::rows::{At, Json, Word, optional_at};
 use super::subscribers::{StoredSubscriber, SubscriberKey, read_limiter, read_subscriber};
-use super::{Store, StoreError, step};
+use super::{Store, StoreError, queries, step};
 use crate::alert::Alert;
 use crate::event::{Event, Magnitude};
 use crate::limiter::Limiter;
@@ -24,6 +24,8 @@ pub struct DispatchTask {
     pub event_key: i64,
     pub event: Event,
     first_seen_at: Timestamp,
+    /// When it was last revised, and subscribers were to be asked.
+    changed_at: Timestamp,
     baseline: bool,
     from: i64,
 }
@@ -59,15 +61,14 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be read.
     pub fn next_dispatch(&self) -> Result<Option<DispatchTask>, StoreError> {
-        let sql = "SELECT event_key, body, first_seen_at, fate = 'baseline' AS baseline, dispatch_from FROM events
-                   WHERE dispatch_from IS NOT NULL ORDER BY magnitude DESC, origin_at LIMIT 1";
-        let task = self.connection.prepare_cached(sql).and_then(|mut statement| {
+        let task = self.connection.prepare_cached(queries::NEXT_DISPATCH).and_then(|mut statement| {
             statement
                 .query_row([], |row| {
                     Ok(DispatchTask {
                         event_key: row.get("event_key")?,
                         event: row.get::<_, Json<Event>>("body")?.0,
                         first_seen_at: row.get::<_, At>("first_seen_at")?.0,
+                        changed_at: row.get::<_, At>("changed_at")?.0,
                         baseline: row.get("baseline")?,
                         from: row.get("dispatch_from")?,
                     })
@@ -92,10 +93,11 @@ impl Store {
         let stored = undecided_subscribers(&transaction, task)?;
         let mut chunk = Chunk { more: stored.len() == usize::try_from(CHUNK).unwrap_or(usize::MAX), ..Chunk::default() };
         let next = stored.last().map(|last| last.key.0 + 1);
-        for StoredSubscriber { key, subscriber, active_since, limiter, .. } in stored {
-            if !subscriber.interest.matches(&task.event) || !is_news(&transaction, task, &subscriber, active_since)? {
+        for stored in stored {
+            if !stored.subscriber.interest.matches(&task.event) || !is_news(&transaction, task, &stored)? {
                 continue;
             }
+            let StoredSubscriber { key, subscriber, limiter, .. } = stored;
             let name = subscriber.name.to_string();
             let mut limiter = match limiter {
                 Ok(limiter) => carried(limiter, &subscriber, now),
@@ -126,9 +128,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be read.
     pub fn waking(&self, now: Timestamp) -> Result<Option<Waking>, StoreError> {
-        let sql = "SELECT subscriber_key, name FROM subscribers
-                   WHERE wake_at <= ?1 AND standing = 'active' AND removed_at IS NULL ORDER BY wake_at LIMIT 1";
-        let waking = self.connection.prepare_cached(sql).and_then(|mut statement| {
+        let waking = self.connection.prepare_cached(queries::WAKING).and_then(|mut statement| {
             statement
                 .query_row([At(now)], |row| Ok(Waking { subscriber_key: SubscriberKey(row.get(0)?), name: row.get(1)? }))
                 .optional()
@@ -188,9 +188,9 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be read.
     pub fn next_wake(&self) -> Result<Option<Timestamp>, StoreError> {
-        let sql =
-            "SELECT min(wake_at) AS at FROM subscribers WHERE wake_at IS NOT NULL AND standing = 'active' AND removed_at IS NULL";
-        self.connection.query_row(sql, [], |row| optional_at(row, "at")).map_err(step("find who is to be told next"))
+        self.connection
+            .query_row(queries::NEXT_WAKE, [], |row| optional_at(row, "at"))
+            .map_err(step("find who is to be told next"))
     }
 }
 
@@ -206,14 +206,8 @@ fn carried(limiter: Option<Limiter>, subscriber: &Subscriber, now: Timestamp) ->
 
 /// The next chunk of active subscribers without a decision on the event or on one that was merged into it.
 fn undecided_subscribers(transaction: &Transaction<'_>, task: &DispatchTask) -> Result<Vec<StoredSubscriber>, StoreError> {
-    let sql = "SELECT * FROM subscribers AS s
-               WHERE subscriber_key >= :from AND standing = 'active' AND removed_at IS NULL
-                 AND NOT EXISTS (SELECT 1 FROM decisions AS d WHERE d.event_key = :event AND d.subscriber_key = s.subscriber_key)
-                 AND NOT EXISTS (SELECT 1 FROM decisions AS d JOIN events AS e USING (event_key)
-                                 WHERE e.merged_into = :event AND d.subscriber_key = s.subscriber_key)
-               ORDER BY subscriber_key LIMIT :chunk";
     let read = || -> rusqlite::Result<Vec<_>> {
-        let mut statement = transaction.prepare_cached(sql)?;
+        let mut statement = transaction.prepare_cached(queries::CANDIDATES)?;
         let rows = statement.query_map(
             named_params! { ":from": task.from, ":event": task.event_key, ":chunk": CHUNK },
             StoredSubscriber::from_row,
@@ -223,26 +217,27 @@ fn undecided_subscribers(transaction: &Transaction<'_>, task: &DispatchTask) -> 
     read().map_err(step("read the subscribers"))
 }
 
-/// Whether the event is news to the subscriber: it did not match yet in the version known when the subscriber joined, or
-/// when the installation took the feed as known.
-fn is_news(
-    transaction: &Transaction<'_>,
-    task: &DispatchTask,
-    subscriber: &Subscriber,
-    active_since: Timestamp,
-) -> Result<bool, StoreError> {
-    let since = if task.baseline { active_since.max(task.first_seen_at) } else { active_since };
-    if !task.baseline && task.first_seen_at >= since {
+/// Whether the event is news to the subscriber: no version of it, or of what was merged into it, matched yet when the
+/// subscriber joined, changed its interest, or when the installation took the feed as known.
+///
+/// An event about which it was still to be asked when its interest changed is owed to it nonetheless.
+fn is_news(transaction: &Transaction<'_>, task: &DispatchTask, stored: &StoredSubscriber) -> Result<bool, StoreError> {
+    let mut since = stored.active_since;
+    if task.changed_at > stored.interest_since {
+        since = since.max(stored.interest_since);
+    }
+    if task.baseline {
+        since = since.max(task.first_seen_at);
+    } else if task.first_seen_at >= since {
         return Ok(true);
     }
-    let sql = "SELECT body FROM revisions WHERE event_key = ?1 AND seen_at <= ?2 ORDER BY seen_at DESC LIMIT 1";
-    let known = transaction
-        .prepare_cached(sql)
-        .and_then(|mut statement| {
-            statement.query_row(params![task.event_key, At(since)], |row| row.get::<_, Json<Event>>(0)).optional()
-        })
-        .map_err(step("read an earlier version of an event"))?;
-    Ok(known.is_none_or(|Json(before)| !subscriber.interest.matches(&before)))
+    let read = || -> rusqlite::Result<Vec<Event>> {
+        let mut statement = transaction.prepare_cached(queries::EARLIER_VERSIONS)?;
+        let rows = statement.query_map(params![task.event_key, At(since)], |row| Ok(row.get::<_, Json<Event>>(0)?.0))?;
+        rows.collect()
+    };
+    let known = read().map_err(step("read an earlier version of an event"))?;
+    Ok(!known.iter().any(|before| stored.subscriber.interest.matches(before)))
 }
 
 fn write_plan(
@@ -270,10 +265,10 @@ fn write_plan(
             })
         })
         .map_err(step("write a decision"))?;
-    if plan.wake_at.is_some() {
-        set_wake(transaction, key, plan.wake_at)?;
+    match plan.wake_at {
+        Some(wake_at) => wake_by(transaction, key, wake_at),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn write_undecided(
@@ -331,11 +326,16 @@ fn set_wake(transaction: &Transaction<'_>, key: SubscriberKey, wake_at: Option<T
     done.map(|_| ()).map_err(step("write when to ask a limiter again"))
 }
 
+/// Asks the limiter again at `wake_at`, or earlier if something else that is withheld may come earlier.
+fn wake_by(transaction: &Transaction<'_>, key: SubscriberKey, wake_at: Timestamp) -> Result<(), StoreError> {
+    let sql = "UPDATE subscribers SET wake_at = min(coalesce(wake_at, ?2), ?2) WHERE subscriber_key = ?1";
+    let done = transaction.prepare_cached(sql).and_then(|mut statement| statement.execute(params![key.0, At(wake_at)]));
+    done.map(|_| ()).map_err(step("write when to ask a limiter again"))
+}
+
 fn read_held(transaction: &Transaction<'_>, key: SubscriberKey) -> Result<(Vec<i64>, Vec<Held>), StoreError> {
-    let sql = "SELECT event_key, body, decided_at FROM decisions JOIN events USING (event_key)
-               WHERE subscriber_key = ?1 AND outcome IN ('pending', 'waiting') ORDER BY decided_at, event_key LIMIT ?2";
     let read = || -> rusqlite::Result<Vec<(i64, Held)>> {
-        let mut statement = transaction.prepare_cached(sql)?;
+        let mut statement = transaction.prepare_cached(queries::HELD)?;
         let rows = statement.query_map(params![key.0, MAX_HELD], |row| {
             Ok((row.get(0)?, Held { event: row.get::<_, Json<Event>>(1)?.0, withheld_at: row.get::<_, At>(2)?.0 }))
         })?;

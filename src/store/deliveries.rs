@@ -3,7 +3,7 @@
 use rusqlite::{Row, TransactionBehavior, named_params, params};
 
 use super::rows::{At, Json, optional_at};
-use super::{Store, StoreError, step};
+use super::{Store, StoreError, queries, step};
 use crate::alert::Alert;
 use crate::subscriber::{Destination, Subscriber};
 use crate::time::{Span, Timestamp};
@@ -42,13 +42,8 @@ impl Store {
     pub fn claim(&mut self, owner: &str, most: usize, lease: Span, now: Timestamp) -> Result<Vec<Claimed>, StoreError> {
         let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = begin.map_err(step("begin claiming deliveries"))?;
-        let sql = "SELECT o.delivery_key, o.alert, o.attempts, o.created_at, s.settings, s.secret
-                   FROM outbox AS o JOIN subscribers AS s USING (subscriber_key)
-                   WHERE ((o.status = 'due' AND o.due_at <= :now) OR (o.status = 'leased' AND o.lease_until <= :now))
-                     AND s.standing = 'active' AND s.removed_at IS NULL
-                   ORDER BY o.magnitude DESC, o.due_at LIMIT :most";
         let claimed: Vec<Claimed> = transaction
-            .prepare_cached(sql)
+            .prepare_cached(queries::CLAIM)
             .and_then(|mut statement| {
                 let most = i64::try_from(most).unwrap_or(i64::MAX);
                 let rows = statement.query_map(named_params! { ":now": At(now), ":most": most }, claimed_from_row)?;
@@ -126,10 +121,9 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be read.
     pub fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
-        let sql = "SELECT min(iif(o.status = 'due', o.due_at, o.lease_until)) AS at
-                   FROM outbox AS o JOIN subscribers AS s USING (subscriber_key)
-                   WHERE o.status IN ('due', 'leased') AND s.standing = 'active' AND s.removed_at IS NULL";
-        self.connection.query_row(sql, [], |row| optional_at(row, "at")).map_err(step("find what is due next"))
+        let next = self.connection.prepare_cached(queries::NEXT_DUE);
+        next.and_then(|mut statement| statement.query_row([], |row| optional_at(row, "at")))
+            .map_err(step("find what is due next"))
     }
 }
 

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, named_params, params};
 
 use super::rows::{At, Json, Word};
-use super::{Store, StoreError, step};
+use super::{Store, StoreError, queries, step};
 use crate::event::{Event, Magnitude};
 use crate::identity::{self, Identity, Known};
 use crate::news::{EventRules, Fate};
@@ -83,12 +83,12 @@ fn record_event(
         Identity::Same { key, event } => refresh(transaction, key, &event)?,
         Identity::Revised { key, event, changes } => {
             ingested.revised += 1;
-            ingested.to_dispatch += usize::from(revise(transaction, key, &event, &named(&changes), now)?);
+            ingested.to_dispatch += usize::from(revise(transaction, key, &event, &named(&changes), rules, now)?);
         }
         Identity::Merged { key, absorbed, event, changes } => {
             ingested.merged += 1;
             absorb(transaction, key, &absorbed, now)?;
-            ingested.to_dispatch += usize::from(revise(transaction, key, &event, &named(&changes), now)?);
+            ingested.to_dispatch += usize::from(revise(transaction, key, &event, &named(&changes), rules, now)?);
         }
     }
     Ok(())
@@ -99,8 +99,7 @@ fn named(changes: &[identity::Change]) -> String {
 }
 
 fn known_by_any_id(transaction: &Transaction<'_>, seen: &Event) -> Result<Vec<Known<i64>>, StoreError> {
-    let sql = "SELECT event_key, body FROM events WHERE event_key = (SELECT event_key FROM event_ids WHERE id = ?1)";
-    let mut find = transaction.prepare_cached(sql).map_err(step("look an event up"))?;
+    let mut find = transaction.prepare_cached(queries::KNOWN).map_err(step("look an event up"))?;
     let mut known: Vec<Known<i64>> = Vec::new();
     for id in std::iter::once(&seen.id).chain(&seen.ids) {
         let found = find
@@ -141,15 +140,24 @@ fn refresh(transaction: &Transaction<'_>, key: i64, event: &Event) -> Result<(),
 }
 
 /// Records the new version, and asks the subscribers again unless the event is too old or implausible. Whether it does.
-fn revise(transaction: &Transaction<'_>, key: i64, event: &Event, changes: &str, now: Timestamp) -> Result<bool, StoreError> {
-    let fate = transaction
+/// Who is still to be asked about an earlier version is asked in any case.
+fn revise(
+    transaction: &Transaction<'_>,
+    key: i64,
+    event: &Event,
+    changes: &str,
+    rules: &EventRules,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let known = transaction
         .query_row("SELECT fate FROM events WHERE event_key = ?1", [key], |row| row.get::<_, Word<Fate>>(0))
         .map_err(step("revise an event"))?
-        .0
-        .revised(event.origin_at, now);
+        .0;
+    let fate = rules.revised(known, event, now);
+    let asked = rules.asks(fate, event, now);
     let sql = "UPDATE events
                SET preferred_id = :id, origin_at = :origin_at, magnitude = :magnitude, body = :body, changed_at = :now,
-                   fate = :fate, dispatch_from = iif(:asked, 0, NULL)
+                   fate = :fate, dispatch_from = iif(:asked, 0, dispatch_from)
                WHERE event_key = :key";
     transaction
         .prepare_cached(sql)
@@ -157,20 +165,29 @@ fn revise(transaction: &Transaction<'_>, key: i64, event: &Event, changes: &str,
             statement.execute(named_params! {
                 ":key": key, ":id": event.id.as_str(), ":origin_at": At(event.origin_at),
                 ":magnitude": event.magnitude.map(Magnitude::value), ":body": Json(event), ":now": At(now),
-                ":fate": Word(fate), ":asked": fate.may_be_news(),
+                ":fate": Word(fate), ":asked": asked,
             })
         })
         .map_err(step("revise an event"))?;
     write_ids(transaction, key, event)?;
     write_revision(transaction, key, event, changes, now)?;
-    Ok(fate.may_be_news())
+    Ok(asked)
 }
 
-/// Several known events are one: their ids go to the survivor, and whoever was decided on any of them is not asked again.
+/// Several known events are one: their ids go to the survivor, whoever was decided on any of them is not asked again, and
+/// whoever was still to be asked about one is asked about the survivor.
 fn absorb(transaction: &Transaction<'_>, survivor: i64, absorbed: &[i64], now: Timestamp) -> Result<(), StoreError> {
     for other in absorbed {
         transaction
             .execute("UPDATE event_ids SET event_key = ?1 WHERE event_key = ?2", [survivor, *other])
+            .and_then(|_| {
+                transaction.execute(
+                    "UPDATE events SET fate = iif(fate = 'baseline', fate, 'open'), dispatch_from = 0
+                     WHERE event_key = ?1
+                       AND EXISTS (SELECT 1 FROM events WHERE event_key = ?2 AND fate = 'open' AND dispatch_from IS NOT NULL)",
+                    [survivor, *other],
+                )
+            })
             .and_then(|_| {
                 transaction.execute(
                     "UPDATE events SET fate = 'merged', merged_into = ?1, dispatch_from = NULL, changed_at = ?3 WHERE event_key = ?2",
@@ -212,10 +229,15 @@ fn write_revision(
 }
 
 /// The installation's key: made at the first opening, 64 random bits.
-pub(super) fn installation_key(connection: &mut Connection) -> Result<String, StoreError> {
+pub(super) fn installation_key(connection: &Connection) -> Result<String, StoreError> {
+    let read = "SELECT key FROM installation";
+    let known = connection.query_row(read, [], |row| row.get(0)).optional().map_err(step("read the installation's key"))?;
+    if let Some(known) = known {
+        return Ok(known);
+    }
     let fresh = getrandom::u64().map_err(|fault| StoreError::Row { what: "a random number".into(), fault: fault.to_string() })?;
     connection
         .execute("INSERT INTO installation (only, key) VALUES (1, ?1) ON CONFLICT DO NOTHING", [format!("{fresh:016x}")])
-        .and_then(|_| connection.query_row("SELECT key FROM installation", [], |row| row.get(0)))
-        .map_err(step("read the installation's key"))
+        .and_then(|_| connection.query_row(read, [], |row| row.get(0)))
+        .map_err(step("make the installation's key"))
 }

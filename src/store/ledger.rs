@@ -40,7 +40,7 @@ pub struct SubscriberCounts {
 }
 
 impl Store {
-    /// The ledger in order of decision, of one subscriber or all, of one event or all.
+    /// The ledger in order of decision, of one subscriber or all, of one event (with what was merged into it) or all.
     ///
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be read.
@@ -49,7 +49,7 @@ impl Store {
                    FROM decisions AS d JOIN events AS e USING (event_key) JOIN subscribers AS s ON s.subscriber_key = d.subscriber_key
                    LEFT JOIN outbox AS o USING (delivery_key)
                    WHERE (?1 IS NULL OR d.subscriber_key = ?1)
-                     AND (?2 IS NULL OR d.event_key = (SELECT event_key FROM event_ids WHERE id = ?2))
+                     AND (?2 IS NULL OR (SELECT event_key FROM event_ids WHERE id = ?2) IN (d.event_key, e.merged_into))
                    ORDER BY d.decided_at, d.event_key, d.subscriber_key";
         let read = || -> rusqlite::Result<Vec<LedgerRow>> {
             let mut statement = self.connection.prepare(sql)?;

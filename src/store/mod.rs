@@ -6,14 +6,14 @@ mod deliveries;
 mod events;
 mod ledger;
 mod lock;
+mod queries;
 mod rows;
 mod subscribers;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags};
-use rusqlite_migration::{M, Migrations};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 pub use decisions::{Candidate, Chunk, DispatchTask, Waking};
 pub use deliveries::{Claimed, Settlement};
@@ -26,7 +26,10 @@ pub use subscribers::{StoredSubscriber, SubscriberKey};
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The migrations in order; `user_version` counts those applied.
-const MIGRATIONS: &[M<'static>] = &[M::up(include_str!("../../migrations/0001_first.sql"))];
+const MIGRATIONS: &[&str] = &[include_str!("../../migrations/0001_first.sql")];
+
+/// The `application_id` that the first migration writes into the file.
+const APPLICATION_ID: i64 = 0x7468_726F;
 
 /// One connection to the database.
 pub struct Store {
@@ -43,8 +46,10 @@ pub enum StoreError {
         "the database {path} has schema version {found}, but this program knows only up to {known}: it was written by a newer throttler"
     )]
     Newer { path: PathBuf, found: i64, known: usize },
+    #[error("{path} is another program's database: expected one that throttler made, or no file")]
+    Foreign { path: PathBuf },
     #[error("cannot bring the database {path} to the current schema")]
-    Migrate { path: PathBuf, source: rusqlite_migration::Error },
+    Migrate { path: PathBuf, source: rusqlite::Error },
     #[error("cannot {step}")]
     Sql { step: &'static str, source: rusqlite::Error },
     #[error("cannot read {what} in the database: {fault}")]
@@ -63,16 +68,19 @@ impl Store {
     /// Opens the database, creates it if there is none, and brings its schema up to date.
     ///
     /// # Errors
-    /// [`StoreError::Newer`] if a newer program wrote it; [`StoreError::Open`] or [`StoreError::Migrate`] otherwise. The
+    /// [`StoreError::Newer`] if a newer throttler wrote it, [`StoreError::Foreign`] if another program; [`StoreError::Open`] or [`StoreError::Migrate`] otherwise. The
     /// data are as they were then.
     pub fn open(path: &Path) -> Result<Store, StoreError> {
         let wrap = |source| StoreError::Open { path: path.to_owned(), source };
         let mut connection = Connection::open(path).map_err(wrap)?;
+        connection.busy_timeout(BUSY_TIMEOUT).map_err(wrap)?;
+        // Looks before it writes: what is not ours stays as it is.
+        let version = schema_version(&connection, path)?;
         configure(&connection).map_err(wrap)?;
-        refuse_newer(&connection, path)?;
-        let migrations = Migrations::from_slice(MIGRATIONS);
-        migrations.to_latest(&mut connection).map_err(|source| StoreError::Migrate { path: path.to_owned(), source })?;
-        let installation = events::installation_key(&mut connection)?;
+        if version < MIGRATIONS.len() {
+            migrate(&mut connection, path)?;
+        }
+        let installation = events::installation_key(&connection)?;
         Ok(Store { connection, installation })
     }
 
@@ -89,7 +97,6 @@ impl Store {
 
 /// Durable at every commit: with a write-ahead log, `FULL` syncs the log before a commit answers.
 fn configure(connection: &Connection) -> rusqlite::Result<()> {
-    connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
@@ -97,15 +104,32 @@ fn configure(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-fn refuse_newer(connection: &Connection, path: &Path) -> Result<(), StoreError> {
-    let found: i64 = connection
-        .pragma_query_value(None, "user_version", |row| row.get(0))
-        .map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
-    if usize::try_from(found).is_ok_and(|found| found <= MIGRATIONS.len()) {
-        Ok(())
-    } else {
-        Err(StoreError::Newer { path: path.to_owned(), found, known: MIGRATIONS.len() })
+/// How many migrations were applied; none to a new file.
+fn schema_version(connection: &Connection, path: &Path) -> Result<usize, StoreError> {
+    let wrap = |source| StoreError::Open { path: path.to_owned(), source };
+    let number = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(wrap);
+    if number("SELECT count(*) FROM sqlite_schema")? == 0 {
+        return Ok(0);
     }
+    if number("PRAGMA application_id")? != APPLICATION_ID {
+        return Err(StoreError::Foreign { path: path.to_owned() });
+    }
+    let found = number("PRAGMA user_version")?;
+    let known = usize::try_from(found).ok().filter(|found| *found <= MIGRATIONS.len());
+    known.ok_or(StoreError::Newer { path: path.to_owned(), found, known: MIGRATIONS.len() })
+}
+
+/// Applies the migrations that are missing, in one transaction.
+fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
+    let wrap = |source| StoreError::Migrate { path: path.to_owned(), source };
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(wrap)?;
+    // Asked again under the lock: another process may have been quicker.
+    let applied = schema_version(&transaction, path)?;
+    for migration in &MIGRATIONS[applied..] {
+        transaction.execute_batch(migration).map_err(wrap)?;
+    }
+    let version = format!("PRAGMA user_version = {}", MIGRATIONS.len());
+    transaction.execute_batch(&version).and_then(|()| transaction.commit()).map_err(wrap)
 }
 
 /// Names the step in which SQL failed.

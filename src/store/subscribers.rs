@@ -1,6 +1,6 @@
 //! The subscribers: settings, standing and limiter state, as the command line changes them and the daemon reads them.
 
-use rusqlite::{OptionalExtension, Row, Transaction, TransactionBehavior, named_params, params};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, named_params, params};
 
 use super::decisions::carry_over;
 use super::rows::{At, Json, Word};
@@ -22,8 +22,10 @@ pub struct StoredSubscriber {
     /// Why it is disabled.
     pub standing_reason: Option<String>,
     pub created_at: Timestamp,
-    /// When it was last added, resumed, or given another interest: what matched before is not news.
+    /// When it was added or last resumed: what matched before is not news.
     pub active_since: Timestamp,
+    /// When its interest was last changed: what matches it since then and did before is not news.
+    pub(super) interest_since: Timestamp,
     /// The limiter's state, `None` while nothing is spent; or why it cannot be read.
     pub(super) limiter: Result<Option<Limiter>, String>,
 }
@@ -38,6 +40,7 @@ impl StoredSubscriber {
             standing_reason: row.get("standing_reason")?,
             created_at: row.get::<_, At>("created_at")?.0,
             active_since: row.get::<_, At>("active_since")?.0,
+            interest_since: row.get::<_, At>("interest_since")?.0,
             limiter: state.map(|bytes| Limiter::from_bytes(&bytes)).transpose().map_err(|fault| fault.to_string()),
         })
     }
@@ -52,8 +55,8 @@ impl Store {
         let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = begin.map_err(step("begin adding subscribers"))?;
         for (subscriber, secret) in added {
-            let sql = "INSERT INTO subscribers (name, settings, secret, standing, created_at, active_since)
-                       VALUES (:name, :settings, :secret, 'active', :now, :now) ON CONFLICT DO NOTHING";
+            let sql = "INSERT INTO subscribers (name, settings, secret, standing, created_at, active_since, interest_since)
+                       VALUES (:name, :settings, :secret, 'active', :now, :now, :now) ON CONFLICT DO NOTHING";
             let name = subscriber.name.as_str();
             let inserted = transaction
                 .prepare_cached(sql)
@@ -88,9 +91,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::NoSubscriber`] if there is none.
     pub fn subscriber(&self, name: &SubscriberName) -> Result<StoredSubscriber, StoreError> {
-        let sql = "SELECT * FROM subscribers WHERE name = ?1 AND removed_at IS NULL";
-        let found = self.connection.query_row(sql, [name.as_str()], StoredSubscriber::from_row).optional();
-        found.map_err(step("read a subscriber"))?.ok_or_else(|| StoreError::NoSubscriber(name.to_string()))
+        by_name(&self.connection, name)
     }
 
     /// The secret that signs a subscriber's webhooks, where it has one.
@@ -110,10 +111,10 @@ impl Store {
     /// [`StoreError::NoSubscriber`] if there is none of this name; [`StoreError::Row`] if its limiter's state cannot be
     /// read, and the settings are as they were.
     pub fn set_subscriber(&mut self, changed: &Subscriber, secret: Option<&str>, now: Timestamp) -> Result<(), StoreError> {
-        let before = self.subscriber(&changed.name)?;
         let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = begin.map_err(step("begin changing a subscriber"))?;
-        let active_since = if before.subscriber.interest == changed.interest { before.active_since } else { now };
+        let before = by_name(&transaction, &changed.name)?;
+        let interest_since = if before.subscriber.interest == changed.interest { before.interest_since } else { now };
         // A new destination gets a new chance.
         let standing = if before.standing == Standing::Disabled && before.subscriber.destination != changed.destination {
             Standing::Active
@@ -123,11 +124,12 @@ impl Store {
         transaction
             .execute(
                 "UPDATE subscribers
-                 SET settings = :settings, secret = coalesce(:secret, secret), active_since = :active_since, standing = :standing,
+                 SET settings = :settings, secret = coalesce(:secret, secret), interest_since = :interest_since,
+                     standing = :standing,
                      standing_reason = iif(:standing = 'disabled', standing_reason, NULL)
                  WHERE subscriber_key = :key",
                 named_params! {
-                    ":key": before.key.0, ":settings": Json(changed), ":secret": secret, ":active_since": At(active_since),
+                    ":key": before.key.0, ":settings": Json(changed), ":secret": secret, ":interest_since": At(interest_since),
                     ":standing": Word(standing),
                 },
             )
@@ -162,9 +164,9 @@ impl Store {
     /// # Errors
     /// [`StoreError::NoSubscriber`] if there is none of this name.
     pub fn remove_subscriber(&mut self, name: &SubscriberName, now: Timestamp) -> Result<(), StoreError> {
-        let key = self.subscriber(name)?.key;
         let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = begin.map_err(step("begin removing a subscriber"))?;
+        let key = by_name(&transaction, name)?.key;
         transaction
             .execute(
                 "UPDATE subscribers SET removed_at = ?2, secret = NULL, wake_at = NULL WHERE subscriber_key = ?1",
@@ -181,6 +183,12 @@ impl Store {
             .map_err(step("remove a subscriber"))?;
         transaction.commit().map_err(step("commit the removed subscriber"))
     }
+}
+
+fn by_name(connection: &Connection, name: &SubscriberName) -> Result<StoredSubscriber, StoreError> {
+    let sql = "SELECT * FROM subscribers WHERE name = ?1 AND removed_at IS NULL";
+    let found = connection.query_row(sql, [name.as_str()], StoredSubscriber::from_row).optional();
+    found.map_err(step("read a subscriber"))?.ok_or_else(|| StoreError::NoSubscriber(name.to_string()))
 }
 
 pub(super) fn read_subscriber(transaction: &Transaction<'_>, key: SubscriberKey) -> Result<Option<StoredSubscriber>, StoreError> {

@@ -228,7 +228,7 @@ async fn a_refusal_tells_the_status_and_how_long_to_wait() {
             response
         })
         .await;
-        let said = if status == 204 { "nothing" } else { "'sorry  not now'" };
+        let said = if status == 204 { "nothing" } else { "'sorry not now'" };
         assert_eq!(told(&error), format!("answered {status}: expected 200 or 304; it says {said}"));
         assert_eq!((error.retry_after(), error.is_transient()), (wait_s.map(Span::from_seconds), transient), "{status}");
     }

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use clap::Args;
 
 use crate::cli::failure::Failure;
+use crate::cli::input::whole_number;
 use crate::event::{Coordinates, Magnitude, PagerLevel};
 use crate::interest::{BoundingBox, Depth, Interest, Kinds, Radius, Region};
 use crate::limiter::{Algorithm, CostStep, CounterRule, Limit, Policy, Reserve};
@@ -34,7 +35,7 @@ pub(in crate::cli) struct SubscriberFlags {
     #[arg(long, value_name = "LAT,LON", allow_hyphen_values = true, conflicts_with = "bbox", help_heading = "Interest")]
     near: Option<OrNone<Coordinates>>,
     /// How far around, in km
-    #[arg(long, value_name = "R", help_heading = "Interest")]
+    #[arg(long, value_name = "R", allow_negative_numbers = true, help_heading = "Interest")]
     within_km: Option<Radius>,
     /// Events in this box in degrees, which may cross the date line; `none` lifts the region
     #[arg(long, value_name = "W,S,E,N", allow_hyphen_values = true, help_heading = "Interest")]
@@ -53,22 +54,22 @@ pub(in crate::cli) struct SubscriberFlags {
     #[arg(long, value_name = "LIMITER", help_heading = "Limiter")]
     limiter: Option<Algorithm>,
     /// How many in which window, like 5/h, 100/60s or 1/2d [default: 5/h]
-    #[arg(long, value_name = "N/WINDOW", help_heading = "Limiter")]
+    #[arg(long, value_name = "N/WINDOW", allow_hyphen_values = true, help_heading = "Limiter")]
     rate: Option<Rate>,
     /// How many at once, for token-bucket and leaky-bucket [default: 74]
-    #[arg(long, value_name = "B", help_heading = "Limiter")]
+    #[arg(long, value_name = "B", allow_negative_numbers = true, value_parser = whole_number, help_heading = "Limiter")]
     bucket: Option<u64>,
     /// How a sliding-counter compares its estimate: below or fits [default: below]
     #[arg(long, value_name = "RULE", help_heading = "Limiter")]
     counter_rule: Option<CounterRule>,
     /// Always deliver events of this magnitude or more, whatever the limiter says; `none` lifts it
-    #[arg(long, value_name = "M", help_heading = "Limiter")]
+    #[arg(long, value_name = "M", allow_negative_numbers = true, help_heading = "Limiter")]
     always_from: Option<OrNone<Magnitude>>,
     /// Keep this many admissions for large events; `none` lifts it
-    #[arg(long, value_name = "K", help_heading = "Limiter")]
-    reserve: Option<OrNone<u32>>,
+    #[arg(long, value_name = "K", allow_negative_numbers = true, help_heading = "Limiter")]
+    reserve: Option<OrNone<Kept>>,
     /// From which magnitude the kept admissions are for
-    #[arg(long, value_name = "M", help_heading = "Limiter")]
+    #[arg(long, value_name = "M", allow_negative_numbers = true, help_heading = "Limiter")]
     reserve_from: Option<Magnitude>,
     /// From magnitude M an event costs N admissions, like 6=2,7=3; `none` lifts it
     #[arg(long, value_name = "M=N,…", help_heading = "Limiter")]
@@ -90,6 +91,19 @@ impl<T: FromStr> FromStr for OrNone<T> {
 
     fn from_str(text: &str) -> Result<OrNone<T>, T::Err> {
         if text == "none" { Ok(OrNone(None)) } else { text.parse().map(|value| OrNone(Some(value))) }
+    }
+}
+
+/// How many admissions are kept.
+#[derive(Clone, Copy, Debug)]
+struct Kept(u32);
+
+impl FromStr for Kept {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Kept, String> {
+        // More than fits is more than any limiter admits, which the policy says better.
+        whole_number(text).map(|count| Kept(u32::try_from(count).unwrap_or(u32::MAX)))
     }
 }
 
@@ -232,7 +246,7 @@ impl SubscriberFlags {
             (Some(OrNone(None)), Some(_)) => {
                 return Err(Failure::usage("--reserve-from has no reserve to belong to: --reserve is none"));
             }
-            (Some(OrNone(Some(keep))), from) => match from.or(policy.reserve.map(|reserve| reserve.from)) {
+            (Some(OrNone(Some(Kept(keep)))), from) => match from.or(policy.reserve.map(|reserve| reserve.from)) {
                 Some(from) => Some(Reserve { keep: *keep, from }),
                 None => {
                     return Err(Failure::usage("for which events is the reserve? Expected --reserve-from M beside --reserve"));

@@ -1,5 +1,6 @@
 //! `subscriber export` and `subscriber import`: all subscribers as one JSON document.
 
+use std::collections::HashSet;
 use std::io::Read;
 use std::path::Path;
 
@@ -9,7 +10,7 @@ use super::{check_destination, new_secret};
 use crate::cli::Global;
 use crate::cli::failure::{Blame, Blamed, Failure};
 use crate::cli::output;
-use crate::cli::setup::open_store;
+use crate::cli::setup::{Loaded, open_store};
 use crate::clock::{Clock, SystemClock};
 use crate::delivery::WebhookSecret;
 use crate::store::Store;
@@ -48,17 +49,25 @@ pub(super) fn import(global: &Global, file: &Path) -> Result<(), Failure> {
     let name = file.display();
     let text = read(file)?;
     let document: Document = serde_json::from_str(&text)
-        .map_err(|fault| anyhow::anyhow!("{name}:{}:{}: {}", fault.line(), fault.column(), without_place(&fault)))
+        .map_err(|fault| {
+            let what = if fault.is_data() { "" } else { "this is not JSON as `subscriber export` writes it: " };
+            anyhow::anyhow!("{name}:{}:{}: {what}{}", fault.line(), fault.column(), without_place(&fault))
+        })
         .blame(Blame::Data)?;
     if document.format != FORMAT {
         let found = document.format;
         return Err(anyhow::anyhow!("{name}: expected the format '{FORMAT}', found '{found}'")).blame(Blame::Data);
     }
+    let loaded = Loaded::read(global)?;
+    let mut names = HashSet::new();
     let mut added = Vec::with_capacity(document.subscribers.len());
     for (at, Entry { subscriber, secret }) in document.subscribers.into_iter().enumerate() {
         let place = || format!("{name}: subscriber {} ({})", at + 1, subscriber.name);
+        if !names.insert(subscriber.name.clone()) {
+            return Err(anyhow::anyhow!("{}: the name stands here a second time", place())).blame(Blame::Data);
+        }
         subscriber.policy.check().map_err(|fault| anyhow::anyhow!("{}: {fault}", place())).blame(Blame::Data)?;
-        check_destination(global, &subscriber)?;
+        check_destination(&loaded, &subscriber).map_err(|fault| anyhow::anyhow!("{}: {fault}", place())).blame(Blame::Data)?;
         if let Some(secret) = &secret {
             let checked = secret.parse::<WebhookSecret>();
             checked.map_err(|fault| anyhow::anyhow!("{}: {fault}", place())).blame(Blame::Data)?;

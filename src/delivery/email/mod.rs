@@ -14,8 +14,8 @@ use lettre::message::Mailbox;
 
 use super::error::DeliveryError;
 use super::outcome::Outcome;
-use super::plain::one_line;
 use crate::alert::Alert;
+use crate::plain::one_line;
 use crate::subscriber::Address;
 use crate::time::Timestamp;
 use directory::Directory;

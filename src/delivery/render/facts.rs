@@ -3,9 +3,9 @@
 use url::Url;
 
 use crate::alert::{Alert, Content, Digest, Explanation};
-use crate::delivery::plain::one_line;
 use crate::delivery::unsubscribe::Unsubscribe;
 use crate::event::{Event, PagerLevel};
+use crate::plain::one_line;
 use crate::time::{Span, TICKS_PER_SECOND, Timestamp};
 
 /// The longest place, title or sentence taken over from outside, in characters.

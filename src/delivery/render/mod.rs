@@ -6,9 +6,9 @@ mod facts;
 mod html;
 mod text;
 
-use super::plain::one_line;
 use super::unsubscribe::Unsubscribe;
 use crate::alert::Alert;
+use crate::plain::one_line;
 use facts::Facts;
 
 /// The longest subject, in characters.

@@ -3,7 +3,7 @@
 /// One line of `text`, at most `max_chars` long: runs of white space and control characters become one space, characters
 /// that are invisible or turn the direction of what follows are left out, and a cut is marked with `…`.
 #[must_use]
-pub(super) fn one_line(text: &str, max_chars: usize) -> String {
+pub fn one_line(text: &str, max_chars: usize) -> String {
     let mut line = String::new();
     let mut length = 0;
     let mut gap = false;

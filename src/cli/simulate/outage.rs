@@ -1,0 +1,130 @@
+//! `throttler simulate outage`: the shared store goes away.
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::super::failure::Failure;
+use super::super::output::{self, Format, Side};
+use super::{Common, document, name, row};
+use crate::limiter::CounterRule;
+use crate::rate::Rate;
+use crate::simulate::fallback::FallbackPolicy;
+use crate::simulate::outage::{Outage, OutageRow, Preset};
+use crate::time::Span;
+
+/// What several instances pass while the store of their shared limit is away, under each policy
+#[derive(Args)]
+#[command(after_help = "Examples:
+  throttler simulate outage
+  throttler simulate outage --preset runaway --policy local-full --policy local-share --instances 8
+
+Nothing here is left to chance: every seed gives the same.")]
+pub(in crate::cli) struct OutageArgs {
+    /// How many in which window
+    #[arg(long, value_name = "N/WINDOW", default_value = "10/s")]
+    rate: Rate,
+    /// How many at once, for token-bucket and leaky-bucket [default: twice the rate's N]
+    #[arg(long, value_name = "B")]
+    bucket: Option<u64>,
+    /// How the sliding-counter compares its estimate
+    #[arg(long, value_name = "RULE", default_value_t = CounterRule::Fits)]
+    counter_rule: CounterRule,
+    /// quiet-then-burst, window-edges, steady-overload or runaway; may be given several times [default: all four]
+    #[arg(long = "preset", value_name = "PRESET", value_delimiter = ',')]
+    presets: Vec<Preset>,
+    /// fail-open, fail-closed, local-full or local-share; may be given several times [default: all four]
+    #[arg(long = "policy", value_name = "POLICY", value_delimiter = ',')]
+    policies: Vec<FallbackPolicy>,
+    /// How many instances share the limit; requests go to them in turn
+    #[arg(long, value_name = "COUNT", default_value_t = 4)]
+    instances: u32,
+    /// How long the run is
+    #[arg(long, value_name = "DURATION", default_value = "60s")]
+    length: Span,
+    /// When the store goes away
+    #[arg(long, value_name = "DURATION", default_value = "20s")]
+    down_from: Span,
+    /// When it is back
+    #[arg(long, value_name = "DURATION", default_value = "30s")]
+    down_to: Span,
+    #[command(flatten)]
+    common: Common,
+}
+
+pub(super) fn run(args: &OutageArgs) -> Result<(), Failure> {
+    let published = Outage::published(args.rate);
+    let setup = Outage {
+        bucket: args.bucket.unwrap_or(published.bucket),
+        rule: args.counter_rule,
+        presets: if args.presets.is_empty() { published.presets.clone() } else { args.presets.clone() },
+        policies: if args.policies.is_empty() { published.policies.clone() } else { args.policies.clone() },
+        instances: args.instances,
+        length: args.length,
+        down_from: args.down_from,
+        down_to: args.down_to,
+        ..published
+    };
+    let found = setup.run()?;
+    match args.common.format {
+        Format::Json => output::print_json(&as_json(args, &found)),
+        Format::Text => output::print(&as_text(&setup, &found)),
+    }
+}
+
+fn as_json(args: &OutageArgs, found: &[OutageRow]) -> Value {
+    let result = |result: &OutageRow| {
+        row(
+            result.limit,
+            json!({
+                "preset": result.preset,
+                "policy": result.policy,
+                "offered": result.offered,
+                "admitted": result.admitted,
+                "refused": result.offered - result.admitted,
+                "busiest_window": result.busiest_window,
+                "offered_in_outage": result.offered_in_outage,
+                "admitted_in_outage": result.admitted_in_outage,
+            }),
+        )
+    };
+    document(&args.common, args.rate, found.iter().map(result).collect())
+}
+
+fn as_text(setup: &Outage, found: &[OutageRow]) -> String {
+    let mut text = format!(
+        "{} instances share {} for {}; their store is away from {} to {}.\n",
+        setup.instances, setup.rate, setup.length, setup.down_from, setup.down_to
+    );
+    for preset in &setup.presets {
+        let rows: Vec<&OutageRow> = found.iter().filter(|row| row.preset == *preset).collect();
+        text += &preset_as_text(setup, *preset, &rows);
+    }
+    text
+}
+
+/// A row for each limiter; first without outage, then under each policy.
+fn preset_as_text(setup: &Outage, preset: Preset, rows: &[&OutageRow]) -> String {
+    let Some(any) = rows.first() else { return String::new() };
+    let most = format!("most in any {}", setup.rate.window());
+    let columns = [
+        ("policy", Side::Left),
+        ("limiter", Side::Left),
+        ("admitted", Side::Right),
+        ("refused", Side::Right),
+        (most.as_str(), Side::Right),
+        ("passed in the outage", Side::Right),
+    ];
+    let lines = rows.iter().map(|row| {
+        let outage = format!("{} of {}", output::count(row.admitted_in_outage), output::count(row.offered_in_outage));
+        vec![
+            row.policy.map_or_else(|| "no outage".to_owned(), |policy| policy.to_string()),
+            row.limit.bucket().map_or_else(|| name(row.limit), |bucket| format!("{}, b = {bucket}", name(row.limit))),
+            output::count(row.admitted),
+            output::count(row.offered - row.admitted),
+            output::count(row.busiest_window),
+            if row.policy.is_some() { outage } else { "-".to_owned() },
+        ]
+    });
+    let offered = output::count(any.offered);
+    format!("\n{preset}: {}; {offered} requests\n{}", preset.description(), output::table(&columns, lines))
+}

@@ -1,0 +1,205 @@
+//! The small parts of every picture: text, lines, series marks, the style, the finished document. Scales are `axis`.
+
+use svg::node::element::{Group, Path, Rectangle, SVG, Style, Text, Title};
+
+/// The width of every picture, in pixels.
+pub(super) const WIDTH: f64 = 1200.0;
+/// Where the data begin and end, the same in all pictures, so that axes of time can be compared.
+pub(super) const LEFT: f64 = 76.0;
+pub(super) const RIGHT: f64 = 1176.0;
+/// How many series have a colour and a mark of their own; further ones begin again.
+const SERIES: usize = 6;
+
+/// The colours are Okabe and Ito's, which people with any colour vision tell apart; series also differ in their marks.
+/// No custom properties, so that programs other than browsers draw the light picture as well.
+pub(super) const STYLE: &str = "\
+.plot{color:#1f2328;font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;font-size:13px}
+.plot text{fill:currentColor}
+.plot .title{font-size:19px;font-weight:600}
+.plot .head{font-size:14px;font-weight:600}
+.plot .muted{fill:#59636e}
+.plot .small{font-size:12px}
+.plot .middle{text-anchor:middle}
+.plot .end{text-anchor:end}
+.paper{fill:#ffffff}
+.grid{stroke:#d9dee3;stroke-width:1;fill:none}
+.axis{stroke:#59636e;stroke-width:1;fill:none}
+.halo{paint-order:stroke;stroke:#ffffff;stroke-width:4px;stroke-linejoin:round}
+.line{fill:none;stroke-width:2;stroke-linejoin:round;stroke-linecap:round}
+.thin{stroke-width:1.4}
+.s0{stroke:#0072b2;fill:#0072b2}
+.s1{stroke:#d55e00;fill:#d55e00}
+.s2{stroke:#009e73;fill:#009e73}
+.s3{stroke:#cc79a7;fill:#cc79a7}
+.s4{stroke:#e69f00;fill:#e69f00}
+.s5{stroke:#56b4e9;fill:#56b4e9}
+.line,.hollow{fill:none}
+.passed{stroke:#0072b2;stroke-width:1.7;fill:none;stroke-linecap:round}
+.refused{stroke:#9aa2ab;stroke-width:1.7;fill:none;stroke-linecap:round}
+.columns path{stroke-linecap:butt;stroke-width:2}
+.bracket{stroke:#d55e00;stroke-width:2;fill:none}
+.plot .count{fill:#b34e00;font-weight:600}
+.level{stroke:#009e73;stroke-width:1.4;fill:none;stroke-linejoin:round}
+.under{fill:#009e73;fill-opacity:.14;stroke:none}
+@media (prefers-color-scheme:dark){
+.plot{color:#e6e9ec}
+.plot .muted{fill:#a3adb8}
+.paper{fill:#14181c}
+.grid{stroke:#2c333a}
+.axis{stroke:#8a949e}
+.halo{stroke:#14181c}
+.s0{stroke:#3d9fe0;fill:#3d9fe0}
+.s5{stroke:#9ad4f5;fill:#9ad4f5}
+.line,.hollow{fill:none}
+.passed{stroke:#56b4e9}
+.refused{stroke:#75808b}
+.bracket{stroke:#f0812a}
+.plot .count{fill:#f59a4d}
+.level{stroke:#2fc99a}
+.under{fill:#2fc99a}
+}";
+
+/// A text as it may stand in XML and HTML: control characters, which XML forbids, and those that turn the direction of
+/// writing, which would garble what follows, become U+FFFD. Escaping is the writer's.
+pub(super) fn plain(text: &str) -> String {
+    let allowed = |c: char| {
+        matches!(c, '\n' | '\t')
+            || !c.is_control() && !matches!(c, '\u{fffe}' | '\u{ffff}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars().map(|c| if allowed(c) { c } else { '\u{fffd}' }).collect()
+}
+
+/// A coordinate to a tenth of a pixel, in its shortest form.
+pub(super) fn px(value: f64) -> String {
+    let text = format!("{value:.1}");
+    let text = text.strip_suffix(".0").unwrap_or(&text);
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+}
+
+/// How wide a text of 13 px is at most, roughly: fonts differ, and none is measured here.
+pub(super) fn width_of(text: &str) -> f64 {
+    text.chars().count() as f64 * 7.2
+}
+
+/// A text at a point; the classes say how it looks and which end stands there.
+pub(super) fn text(class: &str, x: f64, y: f64, content: &str) -> Text {
+    Text::new(plain(content)).set("class", class).set("x", px(x)).set("y", px(y))
+}
+
+/// A text that runs upwards, centred at a point.
+pub(super) fn upright(class: &str, x: f64, y: f64, content: &str) -> Text {
+    text(&format!("{class} middle"), 0.0, 0.0, content).set("transform", format!("translate({} {}) rotate(-90)", px(x), px(y)))
+}
+
+/// A path of these commands.
+pub(super) fn path(class: &str, d: impl Into<String>) -> Path {
+    Path::new().set("class", class).set("d", d.into())
+}
+
+/// A straight line.
+pub(super) fn line(class: &str, from: (f64, f64), to: (f64, f64)) -> Path {
+    path(class, polyline([from, to]))
+}
+
+/// A filled box.
+pub(super) fn rectangle(class: &str, x: f64, y: f64, width: f64, height: f64) -> Rectangle {
+    Rectangle::new()
+        .set("class", class)
+        .set("x", px(x))
+        .set("y", px(y))
+        .set("width", px(width.max(0.0)))
+        .set("height", px(height.max(0.0)))
+}
+
+/// What a pointer that rests on an element shows.
+pub(super) fn tooltip(content: &str) -> Title {
+    Title::new(plain(content))
+}
+
+/// The commands of a line through these points.
+pub(super) fn polyline(points: impl IntoIterator<Item = (f64, f64)>) -> String {
+    let mut d = String::new();
+    for (x, y) in points {
+        d += if d.is_empty() { "M" } else { "L" };
+        d += &(px(x) + " " + &px(y));
+    }
+    d
+}
+
+/// The class of a series' colour.
+pub(super) fn series_class(index: usize) -> String {
+    format!("s{}", index % SERIES)
+}
+
+/// The mark of a series: each has its own shape, so that colour is not all that tells them apart.
+pub(super) fn series_mark(index: usize, x: f64, y: f64) -> Path {
+    let corners: &[(f64, f64)] = match index % SERIES {
+        1 => &[(-4.0, -4.0), (4.0, -4.0), (4.0, 4.0), (-4.0, 4.0)],
+        2 => &[(0.0, -5.5), (5.0, 4.0), (-5.0, 4.0)],
+        3 => &[(0.0, -5.5), (5.5, 0.0), (0.0, 5.5), (-5.5, 0.0)],
+        4 => &[(-5.0, -4.0), (5.0, -4.0), (0.0, 5.5)],
+        5 => &[(-5.0, -2.0), (5.0, -2.0), (5.0, 2.0), (-5.0, 2.0)],
+        _ => return path(&series_class(index), disc(x, y, 4.5)),
+    };
+    let outline = polyline(corners.iter().map(|(dx, dy)| (x + dx, y + dy)));
+    path(&series_class(index), outline + "Z")
+}
+
+/// The commands of a disc.
+pub(super) fn disc(x: f64, y: f64, radius: f64) -> String {
+    let (r, d) = (px(radius), px(2.0 * radius));
+    format!("M{} {}a{r} {r} 0 1 0 {d} 0a{r} {r} 0 1 0 -{d} 0", px(x - radius), px(y))
+}
+
+/// The entries of a legend beside each other, each drawn by a function that is given the middle of a 22 px wide sample;
+/// wraps at the right margin. Gives the group and the height it takes.
+pub(super) fn legend(left: f64, top: f64, entries: Vec<(Group, String)>) -> (Group, f64) {
+    const ROW: f64 = 20.0;
+    const SAMPLE: f64 = 22.0;
+    let (mut x, mut y) = (left, top);
+    let mut all = Group::new();
+    for (sample, name) in entries {
+        let width = SAMPLE + 6.0 + width_of(&name) + 14.0;
+        if x > left && x + width > WIDTH - 20.0 {
+            (x, y) = (left, y + ROW);
+        }
+        let placed = sample.set("transform", format!("translate({} {})", px(x + SAMPLE / 2.0), px(y)));
+        all = all.add(placed).add(text("", x + SAMPLE + 6.0, y + 4.5, &name));
+        x += width;
+    }
+    (all, y - top + ROW)
+}
+
+/// The finished picture. `label` is what a screen reader calls it.
+pub(super) fn document(label: &str, height: f64, content: Group) -> String {
+    let picture = open(label, height).set("role", "img").add(Style::new(STYLE)).add(rectangle("paper", 0.0, 0.0, WIDTH, height));
+    picture.add(content).to_string() + "\n"
+}
+
+/// The outermost element, which scales with the page it is shown in.
+pub(super) fn open(label: &str, height: f64) -> SVG {
+    SVG::new()
+        .set("class", "plot")
+        .set("viewBox", format!("0 0 {} {}", px(WIDTH), px(height)))
+        .set("width", px(WIDTH))
+        .set("height", px(height))
+        .set("aria-label", plain(label))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostile_text_stays_text() {
+        let title = tooltip("a</title><script>\"'&\u{0}\u{202e}").to_string();
+        assert_eq!(title.replace('\n', ""), "<title>a&lt;/title&gt;&lt;script&gt;\"'&amp;\u{fffd}\u{fffd}</title>");
+        let labelled = open("\" onload='x' <&", 10.0).to_string();
+        assert!(labelled.contains("aria-label=\"&quot; onload=&apos;x&apos; &lt;&amp;\""), "{labelled}");
+    }
+
+    #[test]
+    fn coordinates_are_short() {
+        assert_eq!([0.0, -0.04, 1.0, 12.34, -3.96].map(px), ["0", "0", "1", "12.3", "-4"]);
+    }
+}

@@ -1,0 +1,16 @@
+//! The program as its users have it: text in, text out, files, signals, and the daemon as a process.
+
+mod bad_input;
+mod catalogues;
+mod daemon;
+mod help;
+mod kills;
+mod place;
+#[path = "../pipeline/receiver.rs"]
+#[allow(dead_code, reason = "its failures are for the tests of the pipeline")]
+mod receiver;
+#[path = "../delivery/smtp_server.rs"]
+#[allow(dead_code, reason = "its faults are for the tests of delivery")]
+mod smtp_server;
+mod subscribers;
+mod whole_way;

@@ -1,0 +1,213 @@
+//! A crash between every pair of steps: nothing is lost, nothing is doubled by us, no limiter forgets.
+
+use std::collections::BTreeMap;
+
+use throttler::clock::Clock;
+use throttler::daemon::dispatch;
+use throttler::limiter::Algorithm;
+use throttler::store::Settlement;
+use throttler::subscriber::Excess;
+use throttler::time::Span;
+
+use crate::rig::{HOUR, MINUTE, Quake, Rig, limit, mailed};
+
+/// Counts the steps of a run, and crashes after one of them.
+struct Run {
+    rig: Rig,
+    steps: usize,
+    crash_after: Option<usize>,
+}
+
+impl Run {
+    /// One step is done; whether the daemon crashed after it, and has started again.
+    async fn step(&mut self) -> bool {
+        self.steps += 1;
+        let crash = self.crash_after == Some(self.steps);
+        if crash {
+            self.rig.restart().await;
+        }
+        crash
+    }
+
+    /// Polls, decides and delivers in single steps until nothing is left to do.
+    async fn settle(&mut self) {
+        'again: loop {
+            self.rig.poll().await;
+            if self.step().await {
+                continue;
+            }
+            loop {
+                let (database, now) = (self.rig.parts().database.clone(), self.rig.clock.now());
+                let more = database.with(move |store| dispatch::step(store, now)).await.expect("a step of dispatch").is_some();
+                if self.step().await {
+                    continue 'again;
+                }
+                if !more {
+                    break;
+                }
+            }
+            loop {
+                let (database, now) = (self.rig.parts().database.clone(), self.rig.clock.now());
+                // Two at a time, so that a crash finds some claimed and some not.
+                let claimed =
+                    database.with(move |store| store.claim("run", 2, Span::from_seconds(HOUR), now)).await.expect("claimed");
+                if self.step().await {
+                    continue 'again;
+                }
+                if claimed.is_empty() {
+                    return;
+                }
+                for claim in claimed {
+                    let secrets: Vec<_> = claim.secret.iter().map(|secret| secret.parse().expect("a secret")).collect();
+                    let delivery = std::sync::Arc::clone(&self.rig.delivery);
+                    let outcome = delivery.deliver(&claim.destination, &secrets, &claim.alert, now).await;
+                    let throttler::delivery::Outcome::Delivered { detail } = outcome else { panic!("{outcome:?}") };
+                    if self.step().await {
+                        continue 'again;
+                    }
+                    let settled = [(claim.delivery_key, Settlement::Delivered { detail })];
+                    database.with(move |store| store.settle("run", &settled, now)).await.expect("settled");
+                    if self.step().await {
+                        continue 'again;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What is left of a run: the decisions, the limiters, and how often each alert came.
+#[derive(Debug, PartialEq)]
+struct Left {
+    decisions: Vec<(String, String, String, bool)>,
+    limiters: Vec<(String, Option<Vec<u8>>)>,
+    messages: Vec<(String, String)>,
+    received: Vec<String>,
+}
+
+/// An alert's id without the part that differs from installation to installation.
+fn local(id: &str) -> String {
+    id.split_once('-').expect("an installation's key").1.to_owned()
+}
+
+fn left(rig: &Rig) -> (Left, BTreeMap<String, usize>) {
+    rig.check_books();
+    let sql = rig.sql();
+    let mut limiters = sql.prepare("SELECT name, limiter FROM subscribers ORDER BY name").expect("sql");
+    let limiters = limiters.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).expect("rows").collect::<Result<_, _>>();
+    let mut messages = sql.prepare("SELECT alert_id, status FROM outbox ORDER BY subscriber_key, alert_id").expect("sql");
+    let messages: Vec<(String, String)> =
+        messages.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).expect("rows").collect::<Result<_, _>>().expect("rows");
+    let mut times = BTreeMap::new();
+    for request in rig.receiver.requests() {
+        *times.entry(local(&request.id)).or_default() += 1;
+    }
+    let mut decisions: Vec<_> = rig
+        .ledger()
+        .into_iter()
+        .map(|row| (row.event.id.to_string(), row.subscriber, row.outcome.to_string(), row.refused))
+        .collect();
+    decisions.sort();
+    let left = Left {
+        decisions,
+        limiters: limiters.expect("rows"),
+        messages: messages.into_iter().map(|(id, status)| (local(&id), status)).collect(),
+        received: times.keys().cloned().collect(),
+    };
+    (left, times)
+}
+
+/// Three polls: alerts, refusals of every kind, a revision, a digest, with a crash after one step or without.
+async fn run(crash_after: Option<usize>) -> (Left, BTreeMap<String, usize>, usize) {
+    let mut rig = Rig::fresh().await;
+    let small = |who: &str, excess, algorithm| {
+        let mut subscriber = rig.hooked(who);
+        subscriber.excess = excess;
+        subscriber.policy.limit = limit(algorithm, "2/h", None);
+        subscriber
+    };
+    rig.add(&[
+        small("anna", Excess::Digest, Algorithm::TokenBucket),
+        small("bruno", Excess::Delay, Algorithm::SlidingLog),
+        small("clara", Excess::Drop, Algorithm::LeakyBucket),
+    ]);
+    rig.poll().await;
+    let mut run = Run { rig, steps: 0, crash_after };
+    run.rig.pass(1);
+    let quakes: Vec<_> =
+        [5.1, 6.2, 5.3].iter().enumerate().map(|(at, m)| Quake::new(&run.rig, &format!("us{at}"), *m, 60)).collect();
+    let growing = Quake::new(&run.rig, "us9", 4.8, MINUTE);
+    run.rig.show(&[quakes[0].clone(), quakes[1].clone(), growing.clone()]);
+    run.settle().await;
+    run.rig.pass(MINUTE);
+    run.rig.show(&[quakes[0].revised(5.4), quakes[1].clone(), quakes[2].clone(), growing.revised(5.0).renamed("us10")]);
+    run.settle().await;
+    run.rig.pass(HOUR);
+    run.settle().await;
+    let (left, times) = left(&run.rig);
+    (left, times, run.steps)
+}
+
+#[tokio::test]
+async fn a_crash_after_any_step_loses_nothing_and_repeats_at_most_what_was_under_way() {
+    let (expected, times, steps) = run(None).await;
+    assert!(times.values().all(|times| *times == 1), "{times:?}");
+    assert_eq!(expected.decisions.len(), 12, "four events for three subscribers: {expected:#?}");
+    let mut repeats = 0;
+    for crash_after in 1..=steps {
+        let (left, times, _) = run(Some(crash_after)).await;
+        assert_eq!(left, expected, "after step {crash_after} of {steps}");
+        let repeated: Vec<_> = times.iter().filter(|(_, times)| **times > 1).collect();
+        assert!(repeated.len() <= 1 && repeated.iter().all(|(_, times)| **times == 2), "after step {crash_after}: {repeated:?}");
+        repeats += repeated.len();
+    }
+    assert_eq!(repeats, times.len(), "each is repeated exactly by the crash between its sending and its receipt");
+}
+
+#[tokio::test]
+async fn a_crash_between_two_chunks_of_subscribers_goes_on_where_it_stopped() {
+    let mut rig = Rig::with(&[]).await;
+    let all: Vec<_> = (0..1_100).map(|at| mailed(&format!("s{at}"))).collect();
+    rig.add(&all);
+    rig.pass(1);
+    rig.show(&[Quake::new(&rig, "us1", 5.5, 60)]);
+    rig.poll().await;
+    let (database, now) = (rig.parts().database.clone(), rig.clock.now());
+    database.with(move |store| dispatch::step(store, now)).await.expect("one chunk");
+    let decided = rig.number("SELECT count(*) FROM decisions");
+    assert!(0 < decided && decided < 1_100, "{decided}");
+    rig.restart().await;
+    // Meanwhile the event is revised, and another, larger one comes first.
+    rig.show(&[Quake::new(&rig, "us1", 5.6, 60), Quake::new(&rig, "us2", 7.0, 60)]);
+    rig.poll().await;
+    let steps = rig.dispatch().await;
+    let throttler::daemon::Dispatched::Decided { event, .. } = &steps[0] else { panic!("{steps:?}") };
+    assert_eq!(event.id.as_str(), "us2");
+    assert_eq!(rig.number("SELECT count(*) FROM decisions"), 2_200);
+    assert_eq!(rig.number("SELECT count(DISTINCT alert_id) FROM outbox"), 2_200);
+}
+
+#[tokio::test]
+async fn a_lease_that_ran_out_is_taken_over_and_its_late_owner_settles_nothing() {
+    let mut rig = Rig::with(&[]).await;
+    rig.add(&[rig.hooked("anna")]);
+    rig.pass(1);
+    rig.show(&[Quake::new(&rig, "us1", 5.5, 60)]);
+    rig.poll().await;
+    rig.dispatch().await;
+    let lease = Span::from_seconds(300);
+    let mut store = rig.store();
+    let first = store.claim("first", 10, lease, rig.clock.now()).expect("claimed");
+    assert_eq!((first.len(), first[0].attempts), (1, 0));
+    rig.pass(299);
+    assert!(store.claim("second", 10, lease, rig.clock.now()).expect("claimed").is_empty(), "leased");
+    rig.pass(1);
+    let second = store.claim("second", 10, lease, rig.clock.now()).expect("claimed");
+    assert_eq!((second.len(), second[0].attempts, &second[0].alert.id), (1, 1, &first[0].alert.id));
+    let dead = [(first[0].delivery_key, Settlement::Dead { reason: "too late".into(), disable: true })];
+    store.settle("first", &dead, rig.clock.now()).expect("settled");
+    assert_eq!(rig.ledger()[0].delivery.as_deref(), Some("leased"), "it is the second's");
+    let done = [(first[0].delivery_key, Settlement::Delivered { detail: "yes".into() })];
+    store.settle("second", &done, rig.clock.now()).expect("settled");
+    assert_eq!(rig.ledger()[0].delivery.as_deref(), Some("delivered"));
+}

@@ -1,0 +1,14 @@
+//! The pipeline as it runs, with the time set by hand: from a feed's file through SQLite on disk to receivers on loopback and a
+//! directory of messages.
+
+mod books;
+mod changes;
+mod crash;
+mod excess;
+mod great_quake;
+mod many;
+mod news;
+mod opening;
+mod receiver;
+mod rig;
+mod stored_replay;

@@ -1,0 +1,53 @@
+//! More subscribers than one transaction decides on.
+
+use throttler::daemon::Dispatched;
+use throttler::limiter::Algorithm;
+use throttler::subscriber::Excess;
+
+use crate::rig::{HOUR, MINUTE, Quake, Rig, limit, magnitude, mailed};
+
+#[tokio::test]
+async fn thousands_of_subscribers_are_each_decided_once() {
+    let mut rig = Rig::with(&[]).await;
+    // A third of them wants only larger events, and each has room for two, then a digest.
+    let all: Vec<_> = (0..1_200)
+        .map(|at| {
+            let mut subscriber = mailed(&format!("s{at}"));
+            subscriber.excess = Excess::Digest;
+            subscriber.policy.limit = limit(Algorithm::FixedWindow, "2/h", None);
+            if at % 3 == 0 {
+                subscriber.interest.min_magnitude = magnitude(6.0);
+            }
+            subscriber
+        })
+        .collect();
+    rig.add(&all);
+    rig.pass(1);
+    let sizes = [5.2, 6.5, 5.4];
+    let quakes: Vec<_> = sizes.iter().enumerate().map(|(at, m)| Quake::new(&rig, &format!("us{at}"), *m, MINUTE)).collect();
+    rig.show(&quakes);
+    rig.poll().await;
+    let steps = rig.dispatch().await;
+    let decided: Vec<usize> = steps
+        .iter()
+        .map(|step| match step {
+            Dispatched::Decided { chunk, .. } => chunk.decided.len(),
+            Dispatched::Asked { .. } => panic!("nobody is asked again yet"),
+        })
+        .collect();
+    assert_eq!(decided.iter().sum::<usize>(), 1_200 + 2 * 800);
+    assert!(steps.len() >= 6 && decided.iter().all(|chunk| *chunk <= 1_000), "{decided:?}");
+    assert_eq!(rig.number("SELECT count(*) FROM outbox"), 1_200 + 800);
+    assert_eq!(rig.number("SELECT count(*) FROM decisions WHERE outcome = 'pending'"), 800);
+    rig.pass(HOUR);
+    rig.dispatch().await;
+    assert_eq!(rig.number("SELECT count(*) FROM decisions WHERE outcome = 'digested'"), 800);
+    assert_eq!(rig.number("SELECT count(*) FROM outbox"), 1_200 + 800 + 800);
+    let largest: f64 = rig.sql().query_row("SELECT max(magnitude) FROM outbox", [], |row| row.get(0)).expect("a magnitude");
+    let claimed =
+        rig.store().claim("test", 100, throttler::time::Span::from_seconds(1), throttler::clock::Clock::now(&*rig.clock));
+    let claimed = claimed.expect("claimed");
+    let magnitudes: Vec<_> = claimed.iter().filter_map(|claim| claim.alert.largest()?.magnitude).map(|m| m.value()).collect();
+    assert!(magnitudes.len() == 100 && magnitudes.iter().all(|m| (m - largest).abs() < 1e-9), "the largest are sent first");
+    rig.check_books();
+}

@@ -1,0 +1,216 @@
+//! Opening a database: ours, an older one, a newer one, another program's, none at all; and one daemon only.
+
+use std::error::Error;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use rusqlite::Connection;
+use tempfile::TempDir;
+use throttler::store::{DaemonLock, Store, StoreError};
+
+use crate::rig::{mailed, start};
+
+fn directory() -> TempDir {
+    TempDir::new().expect("a directory")
+}
+
+/// The message with its causes, as the command line shows it.
+fn message(fault: &StoreError) -> String {
+    fault.source().map_or_else(|| fault.to_string(), |cause| format!("{fault}: {cause}"))
+}
+
+fn refused(path: &Path) -> String {
+    match Store::open(path) {
+        Ok(_) => panic!("{} opens", path.display()),
+        Err(fault) => message(&fault),
+    }
+}
+
+/// All that makes the schema.
+fn schema(path: &Path) -> Vec<(String, String, Option<String>)> {
+    let connection = Connection::open(path).expect("opens");
+    let mut read = connection.prepare("SELECT type, name, sql FROM sqlite_schema ORDER BY type, name").expect("sql");
+    let rows = read.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).expect("rows");
+    rows.collect::<Result<_, _>>().expect("rows")
+}
+
+/// The migrations as files, in order.
+fn migrations() -> Vec<String> {
+    let mut files: Vec<_> = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations"))
+        .expect("the migrations")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    files.sort();
+    files.iter().map(|file| fs::read_to_string(file).expect("a migration")).collect()
+}
+
+#[test]
+fn every_older_version_is_brought_to_the_schema_of_a_fresh_one() {
+    let directory = directory();
+    let fresh = directory.path().join("fresh.db");
+    drop(Store::open(&fresh).expect("a fresh database"));
+    let migrations = migrations();
+    for version in 0..=migrations.len() {
+        let path = directory.path().join(format!("version{version}.db"));
+        let connection = Connection::open(&path).expect("opens");
+        for migration in &migrations[..version] {
+            connection.execute_batch(migration).expect("an applied migration");
+        }
+        connection.pragma_update(None, "user_version", i64::try_from(version).expect("small")).expect("the version");
+        drop(connection);
+        drop(Store::open(&path).unwrap_or_else(|fault| panic!("version {version}: {}", message(&fault))));
+        assert_eq!(schema(&path), schema(&fresh), "version {version}");
+        let connection = Connection::open(&path).expect("opens");
+        let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).expect("the version");
+        assert_eq!(found, i64::try_from(migrations.len()).expect("small"), "every file is applied");
+    }
+}
+
+#[test]
+fn a_newer_database_is_refused_and_left_as_it_is() {
+    let directory = directory();
+    let path = directory.path().join("throttler.db");
+    Store::open(&path).expect("opens").add_subscribers(&[(mailed("anna"), None)], start()).expect("added");
+    let connection = Connection::open(&path).expect("opens");
+    connection.pragma_update(None, "user_version", 99).expect("the version");
+    connection.pragma_update(None, "journal_mode", "DELETE").expect("one file");
+    drop(connection);
+    let before = fs::read(&path).expect("the file");
+    let told = refused(&path);
+    assert!(
+        told.contains("schema version 99, but this program knows only up to 1") && told.contains("newer throttler"),
+        "{told}"
+    );
+    assert!(Store::open_existing(&path).is_err());
+    assert_eq!(fs::read(&path).expect("the file"), before);
+    assert_eq!(fs::read_dir(directory.path()).expect("the directory").count(), 1, "no other file beside it");
+}
+
+#[test]
+fn what_is_no_database_of_ours_is_refused_and_left_as_it_is() {
+    let directory = directory();
+    let garbage = directory.path().join("garbage.db");
+    fs::write(&garbage, "time,latitude,longitude\n".repeat(100)).expect("written");
+    let foreign = directory.path().join("foreign.db");
+    Connection::open(&foreign)
+        .expect("opens")
+        .execute_batch("CREATE TABLE bookmarks (url TEXT); PRAGMA user_version = 1")
+        .expect("sql");
+    for (path, expected) in [(&garbage, "file is not a database"), (&foreign, "is another program's database")] {
+        let before = fs::read(path).expect("the file");
+        let told = refused(path);
+        assert!(told.contains(expected) && told.contains(&path.display().to_string()), "{told}");
+        assert_eq!(fs::read(path).expect("the file"), before);
+    }
+    let empty = directory.path().join("empty.db");
+    fs::write(&empty, "").expect("written");
+    Store::open(&empty).expect("an empty file is a new database");
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_named() {
+    let directory = directory();
+    let told = refused(&directory.path().join("missing/throttler.db"));
+    assert!(told.contains("cannot open the database") && told.contains("missing/throttler.db"), "{told}");
+    assert!(refused(directory.path()).contains("cannot open the database"));
+    assert!(matches!(Store::open_existing(&directory.path().join("none.db")), Err(StoreError::Open { .. })));
+    assert!(!directory.path().join("none.db").exists(), "looking creates nothing");
+
+    let path = directory.path().join("throttler.db");
+    drop(Store::open(&path).expect("opens"));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).expect("permissions");
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o500)).expect("permissions");
+    if fs::write(directory.path().join("probe"), "").is_ok() {
+        println!("skipped: this user may write where permissions forbid it (root)");
+    } else {
+        assert!(refused(&path).contains("cannot open the database"));
+        assert!(refused(&directory.path().join("other.db")).contains("cannot open the database"));
+        let told = message(&DaemonLock::acquire(&path).expect_err("no lock file can be made"));
+        assert!(told.contains("cannot lock"), "{told}");
+    }
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o700)).expect("permissions");
+}
+
+#[test]
+fn a_fresh_database_may_be_opened_by_several_at_once() {
+    for _ in 0..10 {
+        let directory = directory();
+        let path = directory.path().join("throttler.db");
+        let openers: Vec<_> = (0..6)
+            .map(|at| {
+                let path = path.clone();
+                std::thread::spawn(move || {
+                    let mut store = Store::open(&path).unwrap_or_else(|fault| panic!("{}", message(&fault)));
+                    store.add_subscribers(&[(mailed(&format!("s{at}")), None)], start()).expect("added");
+                })
+            })
+            .collect();
+        for opener in openers {
+            opener.join().expect("it opened");
+        }
+        assert_eq!(Store::open(&path).expect("opens").subscribers().expect("read").len(), 6);
+        let keys: i64 = Connection::open(&path)
+            .expect("opens")
+            .query_row("SELECT count(*) FROM installation", [], |row| row.get(0))
+            .expect("one");
+        assert_eq!(keys, 1);
+    }
+}
+
+#[test]
+fn one_daemon_runs_on_a_database() {
+    let directory = directory();
+    let path = directory.path().join("throttler.db");
+    let first = DaemonLock::acquire(&path).expect("the first");
+    let told = message(&DaemonLock::acquire(&path).expect_err("the second"));
+    assert!(told.contains(&format!("(process {})", std::process::id())) && told.contains("already runs"), "{told}");
+    drop(first);
+    DaemonLock::acquire(&path).expect("after the first has gone");
+    DaemonLock::acquire(&directory.path().join("other.db")).expect("on another database");
+}
+
+#[test]
+fn rows_that_contradict_themselves_cannot_be_written() {
+    let directory = directory();
+    let path = directory.path().join("throttler.db");
+    Store::open(&path).expect("opens").add_subscribers(&[(mailed("anna"), None)], start()).expect("added");
+    let connection = Connection::open(&path).expect("opens");
+    connection
+        .execute_batch(
+            "PRAGMA foreign_keys = ON;
+             INSERT INTO events (event_key, preferred_id, origin_at, body, first_seen_at, changed_at, fate) VALUES (1, 'us1', 0, '{}', 0, 0, 'open');
+             INSERT INTO outbox (delivery_key, subscriber_key, alert_id, alert, created_at, due_at, status) VALUES (1, 1, 'a', '{}', 0, 0, 'due');",
+        )
+        .expect("rows that are well formed");
+    for sql in [
+        "UPDATE events SET fate = 'merged'",
+        "UPDATE events SET merged_into = 1",
+        "UPDATE events SET fate = 'lost'",
+        "UPDATE events SET fate = 'too-old', dispatch_from = 0",
+        "UPDATE subscribers SET standing = 'disabled'",
+        "UPDATE subscribers SET standing_reason = 'why'",
+        "UPDATE subscribers SET standing = 'asleep'",
+        "UPDATE outbox SET status = 'leased'",
+        "UPDATE outbox SET status = 'leased', lease_owner = 'me'",
+        "UPDATE outbox SET lease_until = 5, lease_owner = 'me'",
+        "UPDATE outbox SET status = 'delivered'",
+        "UPDATE outbox SET settled_at = 5",
+        "UPDATE outbox SET status = 'sent'",
+        "UPDATE outbox SET due_at = 'soon'",
+        "INSERT INTO outbox (subscriber_key, alert_id, alert, created_at, due_at, status) VALUES (1, 'a', '{}', 0, 0, 'due')",
+        "INSERT INTO outbox (subscriber_key, alert_id, alert, created_at, due_at, status) VALUES (7, 'b', '{}', 0, 0, 'due')",
+        "INSERT INTO decisions (event_key, subscriber_key, decided_at, outcome, reason, refused) VALUES (1, 1, 0, 'alerted', '', 0)",
+        "INSERT INTO decisions (event_key, subscriber_key, decided_at, outcome, reason, refused, delivery_key) VALUES (1, 1, 0, 'withheld', '', 1, 1)",
+        "INSERT INTO decisions (event_key, subscriber_key, decided_at, outcome, reason, refused) VALUES (1, 1, 0, 'lost', '', 1)",
+        "INSERT INTO decisions (event_key, subscriber_key, decided_at, outcome, reason, refused) VALUES (1, 1, 0, 'withheld', '', 2)",
+        "INSERT INTO installation (only, key) VALUES (2, 'x')",
+        "INSERT INTO subscribers (name, settings, standing, created_at, active_since, interest_since) VALUES ('anna', '{}', 'active', 0, 0, 0)",
+    ] {
+        let fault = connection.execute(sql, []).expect_err(sql);
+        assert!(fault.to_string().contains("constraint failed") || fault.to_string().contains("cannot store"), "{sql}: {fault}");
+    }
+    let decision = "INSERT INTO decisions (event_key, subscriber_key, decided_at, outcome, reason, refused) VALUES (1, 1, 0, 'withheld', '', 1)";
+    connection.execute(decision, []).expect("one decision");
+    connection.execute(decision, []).expect_err("and no second on the same event and subscriber");
+}
