@@ -14,8 +14,8 @@ use super::masks::{CHUNK, parity, places};
 
 /// The longest row that is read, in bytes without its end. Real ones have about two hundred.
 pub const MAX_ROW_BYTES: usize = 1 << 20;
-/// How much is read at a time, in bytes: fits the processor's second-level cache.
-pub(super) const PIECE_BYTES: usize = 256 * 1024;
+/// How much is read at a time, in bytes: stays in the processor's second-level cache until it is parsed.
+pub(super) const PIECE_BYTES: usize = 128 * 1024;
 /// How many rows are found ahead of being taken.
 const MAX_AHEAD: usize = 64;
 
@@ -285,7 +285,7 @@ impl<R: Read> Rows<R> {
             self.buffer.resize(self.length + PIECE_BYTES, 0);
         }
         loop {
-            let free = &mut self.buffer[self.length..];
+            let free = &mut self.buffer[self.length..self.length + PIECE_BYTES];
             match self.input.read(free) {
                 Ok(0) => {
                     self.ended = true;
