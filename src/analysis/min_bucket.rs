@@ -1,9 +1,13 @@
 //! The smallest lossless bucket of each of several rates, from a catalogue, in one pass.
 
+use super::outline::Outline;
 use super::{Busiest, Run, Summary};
 use crate::catalogue::{CatalogueError, InOrder, Progress, Query, Reading, Side, Source, read_in_order};
 use crate::rate::Rate;
 use crate::time::Timestamp;
+
+/// From so many rates on, an outline of the events costs less than it saves.
+const MIN_RATES_TO_OUTLINE: usize = 6;
 
 /// What the events of a catalogue need.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,7 +21,7 @@ pub struct MinBucket {
 }
 
 /// What they need at one rate.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RateResult {
     pub rate: Rate,
     /// The smallest bucket that loses nothing; 0 without events.
@@ -62,6 +66,8 @@ struct Pass {
     summaries: Vec<(Rate, Option<Summary>)>,
     /// One for each distinct window.
     windows: Vec<Busiest>,
+    /// Of the current piece, if there are rates enough to make up for drawing it.
+    outline: Outline,
 }
 
 impl Pass {
@@ -72,7 +78,8 @@ impl Pass {
                 windows.push(Busiest::new(rate.window()));
             }
         }
-        Pass { events: 0, ends: None, summaries: rates.iter().map(|rate| (*rate, None)).collect(), windows }
+        let summaries = rates.iter().map(|rate| (*rate, None)).collect();
+        Pass { events: 0, ends: None, summaries, windows, outline: Outline::default() }
     }
 
     fn finish(self) -> MinBucket {
@@ -97,8 +104,17 @@ impl InOrder for Pass {
             (Some((earliest, _)), Side::After) => (earliest, *last),
             (Some((_, latest)), Side::Before) => (*first, latest),
         });
+        let outlined = self.summaries.len() >= MIN_RATES_TO_OUTLINE;
+        if outlined {
+            self.outline.draw(times);
+        }
         for (rate, so_far) in &mut self.summaries {
-            let Some(piece) = Summary::of((*rate).into(), times) else { continue };
+            let piece = if outlined {
+                Summary::of_outlined((*rate).into(), times, &self.outline, so_far.as_ref())
+            } else {
+                Summary::of((*rate).into(), times)
+            };
+            let Some(piece) = piece else { continue };
             *so_far = Some(match (so_far.take(), side) {
                 (None, _) => piece,
                 (Some(before), Side::After) => before.merge(&piece),

@@ -48,10 +48,11 @@ pub struct LockoutRow {
 }
 
 impl LockoutRow {
-    /// Tries times load, in units of the limit: the lock sets in at some 1.6 to 3 of these.
+    /// All tries of a client that is never served, the first included, in units of the limit: the lock sets in at some 1.6
+    /// to 3 of these.
     #[must_use]
     pub fn pressure(&self) -> f64 {
-        f64::from(self.tries) * f64::from(self.load_percent) / 100.0
+        f64::from(1 + self.tries) * f64::from(self.load_percent) / 100.0
     }
 
     /// Whether the client was served less than half: in practice all, or next to nothing.
@@ -68,7 +69,7 @@ impl Lockout {
         Lockout {
             rate,
             loads_percent: vec![10, 25, 50, 75],
-            tries: vec![1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30],
+            tries: vec![1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 60],
             spike: 200,
             runs: 20,
             length: Span::from_seconds(200 * 60),

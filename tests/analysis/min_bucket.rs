@@ -1,7 +1,7 @@
 //! The smallest lossless bucket.
 
 use proptest::prelude::*;
-use throttler::analysis::{Busiest, MinBucket, Run, Summary, min_bucket};
+use throttler::analysis::{Busiest, MinBucket, Run, Summary, min_bucket, needs};
 use throttler::catalogue::{Disorder, Filter, Query, Reading, Side, Source};
 use throttler::time::{Span, Timestamp};
 
@@ -139,6 +139,19 @@ proptest! {
             }
         });
         prop_assert!(attains, "{:?} does not attain {}", summary.critical_run(), summary.level());
+    }
+
+    #[test]
+    fn many_rates_at_once_are_as_exact_as_one(rates in prop::collection::vec(some_rate(), 6..9), times in some_times()) {
+        for result in needs(&times, &rates).results {
+            prop_assert_eq!(result.bucket, bucket_by_pairs(result.rate, &times), "{}", result.rate);
+            let window = i128::from(result.rate.window().ticks());
+            let attained = result.critical_run.map_or(0, |run| {
+                let flows_back = i128::from(result.rate.limit()) * i128::from(run.duration().ticks());
+                (i128::from(run.events) * window - flows_back + window - 1).div_euclid(window)
+            });
+            prop_assert_eq!(attained, i128::from(result.bucket));
+        }
     }
 
     #[test]

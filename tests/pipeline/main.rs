@@ -11,3 +11,4 @@ mod news;
 mod opening;
 mod receiver;
 mod rig;
+mod stored_replay;

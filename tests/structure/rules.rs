@@ -152,9 +152,8 @@ fn forbidden_room(room: &str, layer: Layer, other: &str, layers: &Layers) -> Opt
     // What is no room is an item of lib.rs; there are none.
     let Some(theirs) = layers.of(other) else { return Some(format!("there is no room '{other}' in src/lib.rs")) };
     let allowed = match layer {
-        Layer::Core => theirs == Layer::Core,
+        Layer::Core | Layer::Edge => theirs == Layer::Core,
         Layer::Lab => matches!(theirs, Layer::Core | Layer::Lab),
-        Layer::Edge => theirs == Layer::Core,
         Layer::Host => other != "cli",
     };
     let rule = match layer {

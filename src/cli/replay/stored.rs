@@ -1,9 +1,7 @@
 //! `throttler replay --subscriber`: what stored subscribers would have got.
 
-use std::io::IsTerminal;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 
 use crate::cli::Global;
@@ -33,7 +31,7 @@ pub(super) fn chosen(global: &Global, names: &[SubscriberName]) -> Result<Vec<Su
 
 /// Replays for each subscriber, on all cores, in the order given.
 pub(super) fn replay_all<'e>(subscribers: &[Subscriber], events: &'e [Event]) -> Vec<StoredReplay<'e>> {
-    let progress = progress_bar(subscribers.len());
+    let progress = output::progress_bar(Some(subscribers.len() as u64), "{wide_bar} {pos} of {len} subscribers, {eta} left");
     let next = AtomicUsize::new(0);
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let work = || {
@@ -56,14 +54,6 @@ pub(super) fn replay_all<'e>(subscribers: &[Subscriber], events: &'e [Event]) ->
     progress.finish_and_clear();
     all.sort_by_key(|(at, _)| *at);
     all.into_iter().map(|(_, replayed)| replayed).collect()
-}
-
-/// On a terminal; else one that draws nothing.
-fn progress_bar(subscribers: usize) -> ProgressBar {
-    let target = if std::io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-    let bar = ProgressBar::with_draw_target(Some(subscribers as u64), target);
-    let style = ProgressStyle::with_template("{wide_bar} {pos} of {len} subscribers, {eta} left");
-    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
 pub(super) fn as_json(events: &[Event], results: &[(&Subscriber, &StoredReplay<'_>)]) -> serde_json::Value {

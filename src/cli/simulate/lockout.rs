@@ -25,7 +25,7 @@ pub(in crate::cli) struct LockoutArgs {
     /// What the client asks for, in percent of the limit; may be given several times [default: 10, 25, 50 and 75]
     #[arg(long = "load", value_name = "PERCENT", value_delimiter = ',')]
     loads: Vec<u32>,
-    /// How often a refused request is tried again, once a second; may be given several times [default: from 1 to 30]
+    /// How often a refused request is tried again, once a second; may be given several times [default: from 1 to 60]
     #[arg(long = "tries", value_name = "COUNT", value_delimiter = ',')]
     tries: Vec<u32>,
     /// Requests of the one spike, after five windows
@@ -75,7 +75,7 @@ fn as_json(args: &LockoutArgs, found: &[LockoutRow]) -> Value {
 fn as_text(setup: &Lockout, found: &[LockoutRow]) -> String {
     let mut text = format!(
         "{} runs of {} at {} with seed {}: share served, %, of a steady client with one spike of {} requests,\n\
-         whose refused requests are tried again once a second, up to so many times.\n",
+         whose refused requests are tried again once a second, up to m times.\n",
         setup.runs,
         setup.length,
         setup.rate,
@@ -92,16 +92,16 @@ fn as_text(setup: &Lockout, found: &[LockoutRow]) -> String {
 /// A row for each load, a column for each number of tries.
 fn table(setup: &Lockout, rows: &[LockoutRow]) -> String {
     let Some(first) = rows.first() else { return String::new() };
-    let heads: Vec<String> = setup.tries.iter().map(|tries| format!("{tries} tries")).collect();
+    let heads: Vec<String> = setup.tries.iter().map(|tries| format!("m = {tries}")).collect();
     let mut columns = vec![("load", Side::Right)];
     columns.extend(heads.iter().map(|head| (head.as_str(), Side::Right)));
-    columns.extend([("locked out from", Side::Right), ("tries x load", Side::Right)]);
+    columns.extend([("locked out from", Side::Right), ("tries x rate", Side::Right)]);
     let lines = rows.chunks(setup.tries.len()).map(|row| {
         let load = row.first().map(|row| format!("{} %", row.load_percent));
         let locked = row.iter().find(|row| row.locked_out());
         let (from, pressure) = locked.map_or_else(
             || ("never".to_owned(), "-".to_owned()),
-            |row| (format!("{} tries", row.tries), format!("{:.1} limits", row.pressure())),
+            |row| (format!("m = {}", row.tries), format!("{:.1} x limit", row.pressure())),
         );
         load.into_iter().chain(row.iter().map(|row| percent(row.served.mean))).chain([from, pressure]).collect()
     });
