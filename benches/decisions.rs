@@ -39,15 +39,47 @@ fn subscribers() -> Vec<TokenBucket> {
     (0..SUBSCRIBERS).map(|_| one()).collect()
 }
 
-/// Every index once: as they are, or shuffled.
-fn orders() -> [(&'static str, Vec<u32>); 2] {
-    let in_order: Vec<u32> = (0..).take(SUBSCRIBERS).collect();
-    let (mut shuffled, mut random) = (in_order.clone(), Random(2));
+/// Every index once, shuffled.
+fn shuffled() -> Vec<u32> {
+    let (mut order, mut random): (Vec<u32>, _) = ((0..).take(SUBSCRIBERS).collect(), Random(2));
     for i in (1..SUBSCRIBERS).rev() {
         let other = random.below(i as u64 + 1);
-        shuffled.swap(i, usize::try_from(other).expect("an index"));
+        order.swap(i, usize::try_from(other).expect("an index"));
     }
-    [("in order", in_order), ("random", shuffled)]
+    order
+}
+
+/// The ways through all subscribers.
+#[derive(Clone, Copy)]
+enum Way {
+    InOrder,
+    Random,
+    /// At random too, but a block of buckets is read before the first of it decides, so that the processor waits for all of
+    /// them at once and not for one after the other.
+    Gathered,
+}
+
+const WAYS: [(&str, Way); 3] = [("in order", Way::InOrder), ("random", Way::Random), ("random, gathered", Way::Gathered)];
+
+/// Buckets read before the first of them decides.
+const BLOCK: usize = 32;
+
+/// One pass: how many of the decisions came out as counted.
+fn pass(buckets: &mut [TokenBucket], order: &[u32], way: Way, mut counts: impl FnMut(&mut TokenBucket) -> bool) -> usize {
+    let mut at = |buckets: &mut [TokenBucket], i: u32| usize::from(counts(&mut buckets[i as usize]));
+    match way {
+        Way::InOrder => buckets.iter_mut().map(|bucket| usize::from(counts(bucket))).sum(),
+        Way::Random => order.iter().map(|&i| at(buckets, i)).sum(),
+        Way::Gathered => {
+            let (blocks, rest) = order.as_chunks::<BLOCK>();
+            assert!(rest.is_empty(), "a million is a multiple of {BLOCK}");
+            let block_of = |block: &[u32; BLOCK]| -> usize {
+                black_box(block.map(|i| buckets[i as usize]));
+                block.iter().map(|&i| at(buckets, i)).sum()
+            };
+            blocks.iter().map(block_of).sum()
+        }
+    }
 }
 
 /// The time of the first pass.
@@ -63,19 +95,20 @@ fn next_pass(now: Timestamp) -> Timestamp {
 fn ours(c: &mut Criterion) {
     let mut group = c.benchmark_group("token bucket");
     group.throughput(Throughput::Elements(SUBSCRIBERS as u64)).sample_size(20);
-    for (name, order) in orders() {
+    let order = shuffled();
+    for (name, way) in WAYS {
         let mut buckets = subscribers();
         let mut now = start();
         group.bench_function(BenchmarkId::new("admit", name), |b| {
             b.iter(|| {
                 now = next_pass(now);
-                order.iter().filter(|&&i| buckets[i as usize].admit(now, Request::ONE) == Verdict::Admitted).count()
+                pass(&mut buckets, &order, way, |bucket| bucket.admit(now, Request::ONE) == Verdict::Admitted)
             });
         });
         group.bench_function(BenchmarkId::new("admit, full answer", name), |b| {
             b.iter(|| {
                 now = next_pass(now);
-                answer_all(&mut buckets, &order, now);
+                pass(&mut buckets, &order, way, |bucket| in_full(bucket, now))
             });
         });
 
@@ -83,20 +116,20 @@ fn ours(c: &mut Criterion) {
             while bucket.admit(now, Request::ONE) == Verdict::Admitted {}
         }
         group.bench_function(BenchmarkId::new("refuse", name), |b| {
-            b.iter(|| order.iter().filter(|&&i| buckets[i as usize].admit(now, Request::ONE) == Verdict::Refused).count());
+            b.iter(|| pass(&mut buckets, &order, way, |bucket| bucket.admit(now, Request::ONE) == Verdict::Refused));
         });
         group.bench_function(BenchmarkId::new("refuse, full answer", name), |b| {
-            b.iter(|| answer_all(&mut buckets, &order, now));
+            b.iter(|| pass(&mut buckets, &order, way, |bucket| in_full(bucket, now)));
         });
     }
     group.finish();
 }
 
-fn answer_all(buckets: &mut [TokenBucket], order: &[u32], now: Timestamp) {
-    for &i in order {
-        let bucket = &mut buckets[i as usize];
-        black_box((bucket.admit(now, Request::ONE), bucket.outlook(now, Request::ONE)));
-    }
+/// The verdict with `remaining`, `retry_at` and `reset_at`.
+fn in_full(bucket: &mut TokenBucket, now: Timestamp) -> bool {
+    let verdict = bucket.admit(now, Request::ONE);
+    black_box(bucket.outlook(now, Request::ONE));
+    verdict == Verdict::Admitted
 }
 
 /// Governor's quota is one for all keys, so that it has less to read than ours. A burst so large that nothing is refused
@@ -112,7 +145,8 @@ const NEVER_REFUSED: u32 = 1_000_000;
 fn governor_keyed<C: Clock + Clone>(c: &mut Criterion, clock_name: &str, clock: &C) {
     let mut group = c.benchmark_group(format!("governor keyed, {clock_name}"));
     group.throughput(Throughput::Elements(SUBSCRIBERS as u64)).sample_size(10);
-    for (name, order) in orders() {
+    let in_order: Vec<u32> = (0..).take(SUBSCRIBERS).collect();
+    for (name, order) in [("in order", in_order), ("random", shuffled())] {
         for (answer, burst) in [("admit", NEVER_REFUSED), ("refuse", 1)] {
             let limiter = RateLimiter::dashmap_with_clock(quota(burst), clock.clone());
             let mut pass = || order.iter().filter(|i| limiter.check_key(*i).is_ok()).count();
@@ -129,11 +163,13 @@ fn governor_direct<C: Clock + Clone>(c: &mut Criterion, clock_name: &str, clock:
     group.throughput(Throughput::Elements(SUBSCRIBERS as u64)).sample_size(10);
     let one = || RateLimiter::direct_with_clock(quota(NEVER_REFUSED), clock.clone());
     let limiters: Vec<_> = (0..SUBSCRIBERS).map(|_| one()).collect();
-    for (name, order) in orders() {
-        group.bench_function(BenchmarkId::new("admit", name), |b| {
-            b.iter(|| order.iter().filter(|&&i| limiters[i as usize].check().is_ok()).count());
-        });
-    }
+    group.bench_function(BenchmarkId::new("admit", "in order"), |b| {
+        b.iter(|| limiters.iter().filter(|limiter| limiter.check().is_ok()).count());
+    });
+    let order = shuffled();
+    group.bench_function(BenchmarkId::new("admit", "random"), |b| {
+        b.iter(|| order.iter().filter(|&&i| limiters[i as usize].check().is_ok()).count());
+    });
     group.finish();
 }
 

@@ -1,8 +1,12 @@
 //! The replay: what a limiter would have done on historic days, each event decided at its origin time.
 
+mod stored;
+
+pub use stored::{StoredReplay, replay_stored};
+
 use crate::event::Event;
 use crate::limiter::{Limit, Limiter, Request, Verdict};
-use crate::time::Span;
+use crate::time::{Span, Timestamp};
 
 /// What one limiter did.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,6 +16,8 @@ pub struct Replayed<'e> {
     pub refused: u64,
     /// The most admissions in any half-open stretch of the rate's window; for the leaky bucket the most departures, exactly.
     pub busiest_window: u64,
+    /// When the first such stretch begins, to a tick: with the first of those that it holds.
+    pub busiest_from: Option<Timestamp>,
     /// The largest that was refused, the first among equals.
     pub largest_refused: Option<&'e Event>,
     /// For the leaky bucket: how many waited their turn, and how long at most, rounded up to a tick.
@@ -25,11 +31,28 @@ pub struct Waits {
     pub longest: Span,
 }
 
+/// What a limiter made of one event.
+#[derive(Clone, Copy, Debug)]
+pub struct Step<'e, 'l> {
+    pub event: &'e Event,
+    pub verdict: Verdict,
+    /// When what was admitted leaves: at its origin, or when its turn comes in the leaky bucket, rounded up to a tick.
+    pub departs_at: Timestamp,
+    /// The limiter after its decision.
+    pub limiter: &'l Limiter,
+}
+
 /// Asks a limiter that starts full about each event in turn. `events` are in order of origin.
 #[must_use]
 pub fn replay(limit: Limit, events: &[Event]) -> Replayed<'_> {
+    replay_each(limit, events, |_| {})
+}
+
+/// As [`replay`], and shows every decision.
+pub fn replay_each<'e>(limit: Limit, events: &'e [Event], mut visit: impl FnMut(Step<'e, '_>)) -> Replayed<'e> {
     let mut limiter = Limiter::new(limit);
-    let mut result = Replayed { limit, admitted: 0, refused: 0, busiest_window: 0, largest_refused: None, waits: None };
+    let mut result =
+        Replayed { limit, admitted: 0, refused: 0, busiest_window: 0, busiest_from: None, largest_refused: None, waits: None };
     let mut waits = Waits::default();
     // In ticks times the rate's n, so that departures between two ticks stay exact.
     let scale = i128::from(limit.rate().limit());
@@ -41,7 +64,8 @@ pub fn replay(limit: Limit, events: &[Event]) -> Replayed<'_> {
             Limiter::LeakyBucket(queue) => queue.departure(now).scaled,
             _ => arrived,
         };
-        if limiter.admit(now, Request::ONE) == Verdict::Admitted {
+        let verdict = limiter.admit(now, Request::ONE);
+        if verdict == Verdict::Admitted {
             result.admitted += 1;
             left_at.push(leaves);
             if leaves > arrived {
@@ -54,8 +78,12 @@ pub fn replay(limit: Limit, events: &[Event]) -> Replayed<'_> {
                 result.largest_refused = Some(event);
             }
         }
+        visit(Step { event, verdict, departs_at: now.plus(wait(leaves - arrived, scale)), limiter: &limiter });
     }
-    result.busiest_window = busiest_window(&left_at, i128::from(limit.rate().window().ticks()) * scale);
+    if let Some((first, count)) = busiest_stretch(&left_at, i128::from(limit.rate().window().ticks()) * scale) {
+        result.busiest_window = count;
+        result.busiest_from = Some(Timestamp::saturating_from_ticks(left_at[first].div_euclid(scale)));
+    }
     result.waits = matches!(limiter, Limiter::LeakyBucket(_)).then_some(waits);
     result
 }
@@ -67,13 +95,21 @@ fn wait(scaled: i128, scale: i128) -> Span {
 /// The most of the ascending instants that lie in any stretch `[t, t + window)`.
 #[must_use]
 pub fn busiest_window(ascending: &[i128], window: i128) -> u64 {
+    busiest_stretch(ascending, window).map_or(0, |(_, count)| count)
+}
+
+/// The first of those stretches: the index of its first instant, and how many it holds. `None` without instants.
+fn busiest_stretch(ascending: &[i128], window: i128) -> Option<(usize, u64)> {
     let mut first = 0;
-    let mut most = 0;
+    let mut busiest: Option<(usize, usize)> = None;
     for (last, at) in ascending.iter().enumerate() {
         while ascending[first] + window <= *at {
             first += 1;
         }
-        most = most.max(last - first + 1);
+        let count = last - first + 1;
+        if busiest.is_none_or(|(_, most)| count > most) {
+            busiest = Some((first, count));
+        }
     }
-    most as u64
+    busiest.map(|(first, count)| (first, count as u64))
 }

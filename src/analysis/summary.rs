@@ -5,7 +5,8 @@
 //! `n * (t_j - t_i) / w` flow back. A piece's least and greatest `a` and its best difference are all that another piece
 //! needs to know of it.
 
-use crate::rate::Rate;
+use super::ExactRate;
+use super::outline::{Outline, Sight};
 use crate::time::{Span, Timestamp};
 
 /// Consecutive events: how many, and the first and the last.
@@ -27,8 +28,8 @@ impl Run {
 /// What one rate needs to know of a piece of a stream: its count, ends, extreme `a` and best difference.
 ///
 /// Merging is associative, so a stream can be cut anywhere. Differences are in units of `1 / window` of a token, both
-/// sides of the rate being divided by their greatest common divisor: with at most 2^64 events, a window of ten years and
-/// a billion per window no product leaves 128 bits.
+/// sides of the rate being divided by their greatest common divisor: with at most 2^60 events, a window of ten thousand
+/// years and 2^60 per window no product leaves 128 bits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     limit: i64,
@@ -53,58 +54,42 @@ struct Extreme {
 impl Summary {
     /// Summarises events in ascending order; `None` if there are none.
     #[must_use]
-    pub fn of(rate: Rate, times: &[Timestamp]) -> Option<Summary> {
-        let (limit, window) = reduced(rate);
+    pub fn of(rate: ExactRate, times: &[Timestamp]) -> Option<Summary> {
+        let (limit, window) = rate.lowest_terms();
         Summary::of_part(limit, window, times)
+    }
+
+    /// The same with an outline of the times, for one of many rates. A best difference that is not above that of `before`
+    /// may come out smaller, because it makes no difference to a merged summary.
+    pub(super) fn of_outlined(
+        rate: ExactRate,
+        times: &[Timestamp],
+        outline: &Outline,
+        before: Option<&Summary>,
+    ) -> Option<Summary> {
+        let (limit, window) = rate.lowest_terms();
+        if !is_small(limit, window, times) {
+            return Summary::of_part(limit, window, times);
+        }
+        let floor = before.map_or(0, |before| i64::try_from(before.best).unwrap_or(i64::MAX));
+        let mut sweep = Sweep::new(limit, window, times)?;
+        outline.groups().for_each(|group| sweep.pass_group(&group, floor));
+        Some(sweep.finish())
     }
 
     /// Cuts the events where their differences would not fit 64 bits.
     fn of_part(limit: i64, window: i64, times: &[Timestamp]) -> Option<Summary> {
-        let (first, last) = (*times.first()?, *times.last()?);
         if let [only] = times {
             return Some(Summary::of_one(limit, window, *only));
         }
-        let length = i64::try_from(times.len()).unwrap_or(i64::MAX);
-        let widest = length.checked_mul(window).zip((last.ticks() - first.ticks()).checked_mul(limit));
-        if widest.and_then(|(rise, fall)| rise.checked_add(fall)).is_some() {
-            return Some(Summary::of_small(limit, window, times));
+        if is_small(limit, window, times) {
+            let mut sweep = Sweep::new(limit, window, times)?;
+            sweep.pass(0, times.len());
+            return Some(sweep.finish());
         }
         let (earlier, later) = times.split_at(times.len() / 2);
         let (earlier, later) = (Summary::of_part(limit, window, earlier)?, Summary::of_part(limit, window, later)?);
         Some(earlier.merge(&later))
-    }
-
-    /// Summarises at least one event whose `a` are all within 64 bits, and so are their differences.
-    fn of_small(limit: i64, window: i64, times: &[Timestamp]) -> Summary {
-        let first = times[0];
-        let (mut least, mut greatest, mut best) = ((0, 0), (0, 0), (0, 0, 0));
-        let mut rise = 0;
-        for (index, at) in times.iter().enumerate() {
-            let a: i64 = rise - limit * (at.ticks() - first.ticks());
-            rise += window;
-            if a < least.0 {
-                least = (a, index);
-            }
-            if a > greatest.0 {
-                greatest = (a, index);
-            }
-            if a - least.0 > best.0 {
-                best = (a - least.0, least.1, index);
-            }
-        }
-        let extreme = |(a, index): (i64, usize)| Extreme { a: a.into(), index: index as u64, at: times[index] };
-        let run = Run { events: (best.2 - best.1 + 1) as u64, first: times[best.1], last: times[best.2] };
-        Summary {
-            limit,
-            window,
-            count: times.len() as u64,
-            first,
-            last: times[times.len() - 1],
-            least: extreme(least),
-            greatest: extreme(greatest),
-            best: best.0.into(),
-            run,
-        }
     }
 
     fn of_one(limit: i64, window: i64, at: Timestamp) -> Summary {
@@ -137,6 +122,11 @@ impl Summary {
             merged.run = Run { events, first: self.least.at, last: later_greatest.at };
         }
         merged
+    }
+
+    /// The best difference, and the window that is its unit.
+    pub(super) fn best(&self) -> (i128, i128) {
+        (self.best, self.window.into())
     }
 
     /// How many events it covers.
@@ -174,12 +164,94 @@ impl Summary {
     }
 }
 
-/// The rate with both sides divided by their greatest common divisor: the same `n/w`, in smaller numbers.
-fn reduced(rate: Rate) -> (i64, i64) {
-    let (limit, window) = (i64::from(rate.limit()), i64::try_from(rate.window().ticks()).unwrap_or(i64::MAX));
-    let (mut divisor, mut rest) = (window, limit);
-    while rest != 0 {
-        (divisor, rest) = (rest, divisor % rest);
+/// Whether all `a` of the ascending times are within 64 bits, and so are their differences.
+fn is_small(limit: i64, window: i64, times: &[Timestamp]) -> bool {
+    let (Some(first), Some(last)) = (times.first(), times.last()) else { return true };
+    let rise = i64::try_from(times.len()).ok().and_then(|length| length.checked_mul(window));
+    let fall = (last.ticks() - first.ticks()).checked_mul(limit);
+    rise.zip(fall).and_then(|(rise, fall)| rise.checked_add(fall)).is_some()
+}
+
+/// One way through times that are small, from the first to the last.
+struct Sweep<'t> {
+    limit: i64,
+    window: i64,
+    times: &'t [Timestamp],
+    first: Timestamp,
+    /// An extreme `a` and the index that attains it.
+    least: (i64, usize),
+    greatest: (i64, usize),
+    /// The best difference and the indices that attain it.
+    best: (i64, usize, usize),
+}
+
+impl<'t> Sweep<'t> {
+    fn new(limit: i64, window: i64, times: &'t [Timestamp]) -> Option<Sweep<'t>> {
+        let first = *times.first()?;
+        Some(Sweep { limit, window, times, first, least: (0, 0), greatest: (0, 0), best: (0, 0, 0) })
     }
-    (limit / divisor, window / divisor)
+
+    #[inline]
+    fn a(&self, index: usize) -> i64 {
+        index.cast_signed() as i64 * self.window - self.limit * (self.times[index].ticks() - self.first.ticks())
+    }
+
+    /// Looks at each event.
+    #[inline]
+    fn pass(&mut self, start: usize, end: usize) {
+        for index in start..end {
+            let a = self.a(index);
+            if a < self.least.0 {
+                self.least = (a, index);
+            }
+            if a > self.greatest.0 {
+                self.greatest = (a, index);
+            }
+            if a - self.least.0 > self.best.0 {
+                self.best = (a - self.least.0, self.least.1, index);
+            }
+        }
+    }
+
+    /// Looks only at the corners of a group, unless a run within it could be better than what is known.
+    #[inline]
+    fn pass_group(&mut self, group: &Sight<'_>, floor: i64) {
+        let steps = (group.end - group.start - 1).cast_signed() as i64;
+        let gain_within = steps * (self.window - self.limit * group.shortest_gap).max(0);
+        if gain_within > self.best.0.max(floor) {
+            return self.pass(group.start, group.end);
+        }
+        let greatest = group.greatest_among.iter().map(|index| (self.a(*index as usize), *index as usize));
+        let greatest = greatest.reduce(|one, other| if other.0 > one.0 { other } else { one });
+        let least = group.least_among.iter().map(|index| (self.a(*index as usize), *index as usize));
+        let least = least.reduce(|one, other| if other.0 < one.0 { other } else { one });
+        if let (Some(least), Some(greatest)) = (least, greatest) {
+            if greatest.0 - self.least.0 > self.best.0 {
+                self.best = (greatest.0 - self.least.0, self.least.1, greatest.1);
+            }
+            if greatest.0 > self.greatest.0 {
+                self.greatest = greatest;
+            }
+            if least.0 < self.least.0 {
+                self.least = least;
+            }
+        }
+    }
+
+    fn finish(self) -> Summary {
+        let times = self.times;
+        let extreme = |(a, index): (i64, usize)| Extreme { a: a.into(), index: index as u64, at: times[index] };
+        let (best, from, to) = self.best;
+        Summary {
+            limit: self.limit,
+            window: self.window,
+            count: times.len() as u64,
+            first: self.first,
+            last: times[times.len() - 1],
+            least: extreme(self.least),
+            greatest: extreme(self.greatest),
+            best: best.into(),
+            run: Run { events: (to - from + 1) as u64, first: times[from], last: times[to] },
+        }
+    }
 }

@@ -1,26 +1,27 @@
 //! Where the quotes, commas and line ends stand in 64 bytes, as bits. What they mean is `rows`' business.
 
-use wide::u8x16;
+use fearless_simd::prelude::*;
+use fearless_simd::u8x64;
 
 /// How many bytes are looked at together: as many as a word has bits.
 pub(super) const CHUNK: usize = 64;
 
 /// The places of some bytes in a chunk: bit `i` tells of byte `i`.
-#[inline]
-pub(super) fn places<const N: usize>(chunk: &[u8; CHUNK], wanted: [u8; N]) -> [u64; N] {
+#[expect(clippy::inline_always, reason = "the caller decides for which processor it is compiled")]
+#[inline(always)]
+pub(super) fn places<S: Simd, const N: usize>(simd: S, chunk: &[u8; CHUNK], wanted: [u8; N]) -> [u64; N] {
+    let bytes = u8x64::from_slice(simd, chunk);
     let mut found = [0; N];
-    let (parts, _) = chunk.as_chunks::<16>();
-    for (part, shift) in parts.iter().zip([0, 16, 32, 48]) {
-        let bytes = u8x16::from(*part);
-        for (bits, byte) in found.iter_mut().zip(wanted) {
-            *bits |= u64::from(bytes.simd_eq(u8x16::splat(byte)).to_bitmask()) << shift;
-        }
+    // A loop, because a closure might not be compiled into the caller.
+    for (bits, byte) in found.iter_mut().zip(wanted) {
+        *bits = bytes.simd_eq(u8x64::splat(simd, byte)).to_bitmask();
     }
     found
 }
 
 /// Bit `i` of the answer is the parity of bits `0..=i`: set from each opening quote up to before its closing one.
-#[inline]
+#[expect(clippy::inline_always, reason = "the caller decides for which processor it is compiled")]
+#[inline(always)]
 pub(super) const fn parity(bits: u64) -> u64 {
     let lowest = bits & bits.wrapping_neg();
     let rest = bits ^ lowest;
@@ -40,6 +41,8 @@ pub(super) const fn parity(bits: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use fearless_simd::{Level, dispatch};
+
     use super::*;
 
     #[test]
@@ -50,7 +53,10 @@ mod tests {
                 chunk[place] = byte;
                 let wanted = [b'"', b',', b'\n', b'\r'];
                 let expected = wanted.map(|wanted| if byte == wanted { 1 << place } else { 0 });
-                assert_eq!(places(&chunk, wanted), expected, "byte {byte} at {place}");
+                for level in [Level::new(), Level::baseline()] {
+                    let found = dispatch!(level, simd => places(simd, &chunk, wanted));
+                    assert_eq!(found, expected, "byte {byte} at {place}");
+                }
             }
         }
     }

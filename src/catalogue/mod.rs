@@ -23,7 +23,7 @@ use crate::time::Timestamp;
 
 pub use error::{BadRow, BadRows, Blame, CatalogueError, Fault, MAX_REPORTED_ROWS};
 pub use events::{Events, read_events};
-pub use order::{Disorder, InOrder, Reading, Side, read_in_order};
+pub use order::{Disorder, InOrder, Reading, Side, read_in_order, read_times};
 pub use parallel::MAX_THREADS;
 pub use rows::MAX_ROW_BYTES;
 pub use scan::Progress;

@@ -135,6 +135,45 @@ pub fn read_in_order(
     Ok(reading)
 }
 
+/// Reads the times of all matching events, ascending, for questions that need them more than once: 8 bytes each.
+///
+/// # Errors
+/// As [`read_in_order`].
+pub fn read_times(
+    sources: &mut [Source],
+    query: &Query,
+    threads: usize,
+    progress: Progress<'_>,
+) -> Result<(Vec<Timestamp>, Reading), CatalogueError> {
+    let mut kept = Kept::default();
+    let reading = read_in_order(sources, query, threads, progress, &mut kept)?;
+    if kept.falling {
+        kept.times.reverse();
+    }
+    Ok((kept.times, reading))
+}
+
+/// The times in the order in which they pass.
+#[derive(Default)]
+struct Kept {
+    times: Vec<Timestamp>,
+    falling: bool,
+}
+
+impl InOrder for Kept {
+    fn piece(&mut self, times: &[Timestamp], side: Side) {
+        self.falling = side == Side::Before;
+        match side {
+            Side::After => self.times.extend(times),
+            Side::Before => self.times.extend(times.iter().rev()),
+        }
+    }
+
+    fn restart(&mut self) {
+        *self = Kept::default();
+    }
+}
+
 /// The direction of what has been seen so far.
 #[derive(Default)]
 struct Order {

@@ -7,6 +7,8 @@
 
 use std::io::{self, Read};
 
+use fearless_simd::{Level, Simd, dispatch};
+
 use super::error::Fault;
 use super::masks::{CHUNK, parity, places};
 
@@ -15,7 +17,7 @@ pub const MAX_ROW_BYTES: usize = 1 << 20;
 /// How much is read at a time, in bytes: fits the processor's second-level cache.
 pub(super) const PIECE_BYTES: usize = 256 * 1024;
 /// How many rows are found ahead of being taken.
-const MAX_AHEAD: usize = 4_096;
+const MAX_AHEAD: usize = 64;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -48,7 +50,7 @@ struct Found {
 
 /// What the next chunk has to know of the bytes before it.
 #[derive(Clone, Copy)]
-struct Carry {
+struct Edge {
     /// All ones inside quotes, else zero.
     quoted: u64,
     /// One if the last byte lets a quote open: a separator, the end of a row, or a quote that closed.
@@ -57,16 +59,22 @@ struct Carry {
     closed: u64,
     /// One if the last byte is a carriage return outside quotes.
     returned: u64,
-    /// Of the row that has begun.
+}
+
+/// What has been counted of the row that has begun.
+#[derive(Clone, Copy, Default)]
+struct Begun {
     separators: usize,
     inner_lines: usize,
 }
 
-const ROW_START: Carry = Carry { quoted: 0, may_open: 1, closed: 0, returned: 0, separators: 0, inner_lines: 0 };
+const ROW_START: Edge = Edge { quoted: 0, may_open: 1, closed: 0, returned: 0 };
 
 /// The rows of a stream, one at a time. Empty lines are no rows.
 pub(super) struct Rows<R> {
     input: R,
+    /// What the processor can do.
+    level: Level,
     buffer: Vec<u8>,
     /// How many bytes of the buffer are filled.
     length: usize,
@@ -80,7 +88,8 @@ pub(super) struct Rows<R> {
     line: u64,
     /// Up to where the buffer is judged, and what the rest has to know.
     judged: usize,
-    carry: Carry,
+    edge: Edge,
+    begun: Begun,
     /// The ends found ahead, and how many of them are taken.
     ahead: Vec<Found>,
     taken: usize,
@@ -96,6 +105,7 @@ impl<R: Read> Rows<R> {
     pub(super) fn new(input: R, offset: u64, line: u64) -> Rows<R> {
         Rows {
             input,
+            level: Level::new(),
             buffer: vec![0; PIECE_BYTES],
             length: 0,
             ended: false,
@@ -104,7 +114,8 @@ impl<R: Read> Rows<R> {
             row: 0,
             line,
             judged: 0,
-            carry: ROW_START,
+            edge: ROW_START,
+            begun: Begun::default(),
             ahead: Vec::with_capacity(MAX_AHEAD + CHUNK),
             taken: 0,
             separators: Vec::with_capacity(PIECE_BYTES / CHUNK),
@@ -140,6 +151,9 @@ impl<R: Read> Rows<R> {
     pub(super) fn near_separators(&self, row: &Row) -> Option<u64> {
         let place = row.start.checked_sub(self.judged_from)?;
         let (chunk, bit) = (place / CHUNK, place % CHUNK);
+        if place + 2 * CHUNK > self.judged - self.judged_from {
+            return None;
+        }
         let here = self.separators.get(chunk)? >> bit;
         let next = self.separators.get(chunk + 1)?;
         // In two steps, because a shift by 64 is none.
@@ -196,7 +210,7 @@ impl<R: Read> Rows<R> {
             self.judged = self.length;
             self.read_piece()?;
         }
-        (self.judged, self.carry, self.fault) = (self.row, ROW_START, None);
+        (self.judged, self.edge, self.begun, self.fault) = (self.row, ROW_START, Begun::default(), None);
         self.ahead.clear();
         self.taken = 0;
         Ok(())
@@ -221,19 +235,32 @@ impl<R: Read> Rows<R> {
         if chunks.is_empty() {
             return self.at_end();
         }
-        let judge = if self.returns { judge_chunks::<true> } else { judge_chunks::<false> };
-        self.separators.clear();
+        self.separators.resize(chunks.len().max(self.separators.len()), 0);
         self.judged_from = self.judged;
-        let fault = judge(chunks, self.judged, &mut self.carry, &mut self.ahead, &mut self.separators);
-        self.judged += self.separators.len() * CHUNK;
-        self.fault = fault.map(|fault| (fault.kind, self.judged + fault.place));
+        let found = FoundAhead { start: self.judged, ahead: &mut self.ahead, separators: &mut self.separators };
+        let (edge, begun) = (&mut self.edge, &mut self.begun);
+        let done = if self.returns {
+            dispatch!(self.level, simd => judge_chunks::<_, true>(simd, chunks, edge, begun, found))
+        } else {
+            dispatch!(self.level, simd => judge_chunks::<_, false>(simd, chunks, edge, begun, found))
+        };
+        self.judged += done * CHUNK;
+        if let Some(chunk) = chunks.get(done)
+            && self.ahead.len() < MAX_AHEAD
+        {
+            // The chunk that was not done has a fault.
+            let mut judged = dispatch!(self.level, simd => judge::<_, true>(simd, chunk, self.edge));
+            let (kind, place) = judged.stop_at_fault();
+            take_ends(&mut self.ahead, &mut self.begun, &judged, self.judged);
+            self.fault = Some((kind, self.judged + place));
+        }
         Ok(true)
     }
 
     /// The end is the end of a row, unless it is within quotes.
     #[cold]
     fn at_end(&self) -> Result<bool, Stop> {
-        if self.carry.quoted == 0 {
+        if self.edge.quoted == 0 {
             return Ok(false);
         }
         let too_long = self.length - CHUNK - self.row > MAX_ROW_BYTES;
@@ -271,70 +298,123 @@ impl<R: Read> Rows<R> {
     }
 }
 
-/// The first fault of a chunk, and its place in the chunk.
-struct FirstFault {
-    kind: Fault,
-    place: usize,
+/// What the bytes of a chunk are, as bits.
+struct Judged {
+    /// Ends of rows, separators, and line feeds within quotes.
+    ends: u64,
+    commas: u64,
+    inner: u64,
+    /// The bytes that must not stand where they stand, and those of them for the carriage return before.
+    faults: u64,
+    behind_return: u64,
+    /// What the next chunk has to know.
+    edge: Edge,
 }
 
-/// Finds the ends of rows in chunks that begin at `start`, until there are enough, and the separators of each chunk that is
-/// free of faults. Tells the first fault of the chunk after these.
-fn judge_chunks<const RETURNS: bool>(
+/// Where findings go: the first chunk's place in the buffer, the ends of rows, and the separators of each chunk.
+struct FoundAhead<'a> {
+    start: usize,
+    ahead: &'a mut Vec<Found>,
+    separators: &'a mut [u64],
+}
+
+/// Finds the ends of rows, until there are enough or a chunk has a fault. Tells how many chunks are done.
+#[expect(clippy::inline_always, reason = "compiled once for each kind of processor")]
+#[inline(always)]
+fn judge_chunks<S: Simd, const RETURNS: bool>(
+    simd: S,
     chunks: &[[u8; CHUNK]],
-    mut start: usize,
-    carried: &mut Carry,
-    ahead: &mut Vec<Found>,
-    separators: &mut Vec<u64>,
-) -> Option<FirstFault> {
-    let mut carry = *carried;
-    let mut fault = None;
-    for chunk in chunks {
-        let [quotes, commas, newlines] = places(chunk, [b'"', b',', b'\n']);
-        let [returns] = if RETURNS { places(chunk, [b'\r']) } else { [0] };
-        let inside = parity(quotes) ^ carry.quoted;
-        let (mut ends, mut commas, returns) = (newlines & !inside, commas & !inside, returns & !inside);
-        let (opens, closes) = (quotes & inside, quotes & !inside);
-        let mut inner = newlines & inside;
-        let may_open = ends | commas | closes;
-
-        let stray_open = opens & !((may_open << 1) | carry.may_open);
-        let behind_close = ((closes << 1) | carry.closed) & !(ends | commas | opens | returns);
-        let behind_return = ((returns << 1) | carry.returned) & !ends;
-        let faults = stray_open | behind_close | behind_return;
-        if faults != 0 {
-            let bit = faults.trailing_zeros();
-            let kind = if behind_return >> bit & 1 == 1 { Fault::StrayReturn } else { Fault::StrayQuote };
-            fault = Some(FirstFault { kind, place: bit as usize });
-            ends &= (1 << bit) - 1;
-        }
-
-        let all_commas = commas;
-        while ends != 0 {
-            let bit = ends.trailing_zeros();
-            let below = (1_u64 << bit) - 1;
-            let row_separators = carry.separators + (commas & below).count_ones() as usize;
-            let inner_lines = carry.inner_lines + if inner == 0 { 0 } else { (inner & below).count_ones() as usize };
-            ahead.push(Found { end: start + bit as usize, separators: row_separators, inner_lines });
-            (carry.separators, carry.inner_lines) = (0, 0);
-            commas &= !below;
-            inner &= !below;
-            ends &= ends - 1;
-        }
-        if fault.is_some() {
+    last_edge: &mut Edge,
+    last_begun: &mut Begun,
+    found: FoundAhead<'_>,
+) -> usize {
+    // Copies that stay in registers.
+    let mut edge = *last_edge;
+    let Begun { mut separators, mut inner_lines } = *last_begun;
+    let mut done = 0;
+    for (chunk, all_commas) in chunks.iter().zip(found.separators) {
+        let judged = judge::<S, RETURNS>(simd, chunk, edge);
+        if judged.faults != 0 {
             break;
         }
-        carry.separators += commas.count_ones() as usize;
-        if inner != 0 {
-            carry.inner_lines += inner.count_ones() as usize;
+        edge = judged.edge;
+        *all_commas = judged.commas;
+        let start = found.start + done * CHUNK;
+        if judged.inner != 0 || inner_lines != 0 {
+            let mut begun = Begun { separators, inner_lines };
+            take_ends(found.ahead, &mut begun, &judged, start);
+            (separators, inner_lines) = (begun.separators, begun.inner_lines);
+        } else {
+            let (mut ends, mut commas) = (judged.ends, judged.commas);
+            while ends != 0 {
+                let bit = ends.trailing_zeros();
+                let below = (1_u64 << bit) - 1;
+                let separators_of_row = separators + (commas & below).count_ones() as usize;
+                found.ahead.push(Found { end: start + bit as usize, separators: separators_of_row, inner_lines: 0 });
+                separators = 0;
+                commas &= !below;
+                ends &= ends - 1;
+            }
+            separators += commas.count_ones() as usize;
         }
-        carry.quoted = 0_u64.wrapping_sub(inside >> 63);
-        (carry.may_open, carry.closed, carry.returned) = (may_open >> 63, closes >> 63, returns >> 63);
-        separators.push(all_commas);
-        start += CHUNK;
-        if ahead.len() >= MAX_AHEAD {
+        done += 1;
+        if found.ahead.len() >= MAX_AHEAD {
             break;
         }
     }
-    *carried = carry;
-    fault
+    (*last_edge, *last_begun) = (edge, Begun { separators, inner_lines });
+    done
+}
+
+/// Tells separators and ends of rows from text, and finds what must not be.
+#[expect(clippy::inline_always, reason = "compiled once for each kind of processor")]
+#[inline(always)]
+fn judge<S: Simd, const RETURNS: bool>(simd: S, chunk: &[u8; CHUNK], before: Edge) -> Judged {
+    let [quotes, commas, newlines] = places(simd, chunk, [b'"', b',', b'\n']);
+    let [returns] = if RETURNS { places(simd, chunk, [b'\r']) } else { [0] };
+    let inside = parity(quotes) ^ before.quoted;
+    let (ends, commas, returns) = (newlines & !inside, commas & !inside, returns & !inside);
+    let (opens, closes) = (quotes & inside, quotes & !inside);
+    let may_open = ends | commas | closes;
+
+    let stray_open = opens & !((may_open << 1) | before.may_open);
+    let behind_close = ((closes << 1) | before.closed) & !(ends | commas | opens | returns);
+    let behind_return = if RETURNS { ((returns << 1) | before.returned) & !ends } else { 0 };
+    let edge = Edge {
+        quoted: 0_u64.wrapping_sub(inside >> 63),
+        may_open: may_open >> 63,
+        closed: closes >> 63,
+        returned: returns >> 63,
+    };
+    Judged { ends, commas, inner: newlines & inside, faults: stray_open | behind_close | behind_return, behind_return, edge }
+}
+
+/// Notes the ends of rows in a chunk that begins at `start`, and counts what belongs to the row that follows.
+#[cold]
+fn take_ends(ahead: &mut Vec<Found>, begun: &mut Begun, judged: &Judged, start: usize) {
+    let (mut ends, mut commas, mut inner) = (judged.ends, judged.commas, judged.inner);
+    while ends != 0 {
+        let bit = ends.trailing_zeros();
+        let below = (1_u64 << bit) - 1;
+        let separators = begun.separators + (commas & below).count_ones() as usize;
+        let inner_lines = begun.inner_lines + (inner & below).count_ones() as usize;
+        ahead.push(Found { end: start + bit as usize, separators, inner_lines });
+        *begun = Begun::default();
+        commas &= !below;
+        inner &= !below;
+        ends &= ends - 1;
+    }
+    begun.separators += commas.count_ones() as usize;
+    begun.inner_lines += inner.count_ones() as usize;
+}
+
+impl Judged {
+    /// The first fault and its place in the chunk, of which then only what stands before it counts.
+    #[cold]
+    fn stop_at_fault(&mut self) -> (Fault, usize) {
+        let bit = self.faults.trailing_zeros();
+        self.ends &= (1 << bit) - 1;
+        let kind = if self.behind_return >> bit & 1 == 1 { Fault::StrayReturn } else { Fault::StrayQuote };
+        (kind, bit as usize)
+    }
 }

@@ -87,25 +87,26 @@ impl StampReader {
     /// `2015-01-01T08:49:53.200Z`, the form of the USGS. Anything unusual in it is left to the general way.
     #[inline]
     fn read_usual(&mut self, stamp: &[u8; 24]) -> Option<Timestamp> {
-        let (date, time) = stamp.split_first_chunk::<10>()?;
+        let (date, _) = stamp.split_first_chunk::<10>()?;
         if *date != self.date {
             self.day_start = day_start(date)?;
             self.date = *date;
         }
-        let &[b'T', h1, h2, b':', m1, m2, b':', s1, s2, b'.', f1, f2, f3, b'Z'] = time else {
+        // Eight bytes at a time: what is left of each after subtracting the form, a digit or nothing.
+        let [.., t, h1, h2, colon, m1, m2, other, s1, s2, point, f1, f2, f3, z] = *stamp;
+        let early = u64::from_le_bytes([t, h1, h2, colon, m1, m2, other, s1]) ^ u64::from_le_bytes(*b"T00:00:0");
+        let late = u64::from_le_bytes([other, s1, s2, point, f1, f2, f3, z]) ^ u64::from_le_bytes(*b":00.000Z");
+        // Adding lifts the top bit of each byte that is more than nine, or more than zero where no digit belongs.
+        let wrong = early | early.wrapping_add(0x767f_7676_7f76_767f) | late | late.wrapping_add(0x7f76_7676_7f76_767f);
+        if wrong & 0x8080_8080_8080_8080 != 0 {
             return None;
-        };
-        let mut worst = 0;
-        let mut digit = |byte: u8| {
-            let digit = byte.wrapping_sub(b'0');
-            worst = digit.max(worst);
-            i64::from(digit)
-        };
-        let hours = digit(h1) * 10 + digit(h2);
-        let minutes = digit(m1) * 10 + digit(m2);
-        let seconds = digit(s1) * 10 + digit(s2);
-        let millis = digit(f1) * 100 + digit(f2) * 10 + digit(f3);
-        if worst > 9 || hours > 23 || minutes > 59 || seconds > 59 {
+        }
+        let digit = |bytes: u64, place: usize| i64::from(bytes.to_le_bytes()[place]);
+        let hours = digit(early, 1) * 10 + digit(early, 2);
+        let minutes = digit(early, 4) * 10 + digit(early, 5);
+        let seconds = digit(late, 1) * 10 + digit(late, 2);
+        let millis = digit(late, 4) * 100 + digit(late, 5) * 10 + digit(late, 6);
+        if hours > 23 || minutes > 59 || seconds > 59 {
             return None;
         }
         let in_day = (hours * 3_600 + minutes * 60 + seconds) * TICKS_PER_SECOND + millis * TICKS_PER_MILLISECOND;

@@ -4,12 +4,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use indicatif::ProgressBar;
 
 use super::failure::{Blame, Blamed, Failure};
 use super::output;
-use crate::catalogue::{self, BadRows, CatalogueError, Filter, Query, Source};
+use crate::catalogue::{self, BadRows, CatalogueError, Filter, Query, Reading, Source, TimeColumn, TimeFormat};
 use crate::event::Magnitude;
 use crate::time::Timestamp;
+
+/// More threads than this read no faster.
+const MAX_THREADS: u64 = 64;
 
 #[derive(Args)]
 pub(super) struct Input {
@@ -33,7 +37,44 @@ pub(super) struct Input {
     skip_bad_rows: bool,
 }
 
+/// Where the times stand in files that are not the USGS's.
+#[derive(Args)]
+pub(super) struct TimeFlags {
+    /// The column of the times: its name in the header, or its number from 1 (then a header is not needed)
+    #[arg(long, value_name = "NAME|INDEX", default_value = "time")]
+    time_column: TimeColumn,
+    /// How times are written: rfc3339, epoch-s, epoch-ms or epoch-us
+    #[arg(long, value_name = "FORMAT", default_value = "rfc3339")]
+    time_format: TimeFormat,
+    /// How many threads read a large file [default: the cores]
+    #[arg(long, value_name = "N", value_parser = whole_number)]
+    threads: Option<u64>,
+}
+
+impl TimeFlags {
+    /// The query with these times.
+    pub fn query(&self, input: &Input) -> Result<Query, Failure> {
+        Ok(Query { time_column: self.time_column.clone(), time_format: self.time_format, ..input.query()? })
+    }
+
+    /// How many threads read.
+    pub fn threads(&self) -> Result<usize, Failure> {
+        match self.threads {
+            None => Ok(std::thread::available_parallelism().map_or(1, std::num::NonZero::get)),
+            Some(threads @ 1..=MAX_THREADS) => Ok(usize::try_from(threads).unwrap_or(1)),
+            Some(other) => Err(Failure::usage(format!("--threads {other}: expected 1 to {MAX_THREADS}"))),
+        }
+    }
+}
+
 impl Input {
+    /// A bar that shows how much of the files is read; on a terminal only.
+    pub fn progress(&self) -> ProgressBar {
+        let size = |file: &PathBuf| std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file).map(|found| found.len());
+        let total: Option<u64> = self.files.iter().map(size).sum();
+        output::progress_bar(total, "{wide_bar} {bytes} of {total_bytes}, {eta} left")
+    }
+
     /// Where the events come from.
     pub fn sources(&self) -> Result<Vec<Source>, Failure> {
         if self.files.iter().filter(|file| is_standard_input(file)).count() > 1 {
@@ -70,6 +111,17 @@ pub(super) fn whole_number(text: &str) -> Result<u64, String> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     // More than 64 bits hold is more than anything here may be.
     if digits { Ok(text.parse().unwrap_or(u64::MAX)) } else { Err(format!("'{text}' is not a count: expected a whole number")) }
+}
+
+/// Says on standard error what was not as expected about the files.
+pub(super) fn report(reading: &Reading) {
+    report_skipped(&reading.bad_rows);
+    if let Some(disorder) = &reading.disorder {
+        eprintln!("note: {disorder}");
+    }
+    if reading.duplicates > 0 {
+        eprintln!("note: {} rows stand in more than one file and count once", output::count(reading.duplicates));
+    }
 }
 
 /// Says on standard error which rows were skipped.

@@ -59,8 +59,9 @@ fn as_json(row: &LedgerRow) -> serde_json::Value {
 
 fn as_text(rows: &[LedgerRow]) -> String {
     let refused = rows.iter().filter(|row| row.refused).count() as u64;
-    let summary =
-        format!("{} decisions, {} of them refused by the limiter\n", output::count(rows.len() as u64), output::count(refused));
+    let decisions =
+        if rows.len() == 1 { "1 decision".to_owned() } else { format!("{} decisions", output::count(rows.len() as u64)) };
+    let summary = format!("{decisions}, {} of them refused by the limiter\n", output::count(refused));
     if rows.is_empty() {
         return summary;
     }

@@ -7,6 +7,7 @@ mod input;
 mod ledger;
 mod min_bucket;
 mod output;
+mod recommend;
 mod replay;
 mod run;
 mod setup;
@@ -42,10 +43,10 @@ Exit status: 0 success, 1 it failed while running, 2 wrong usage or configuratio
 #[derive(Args)]
 struct Global {
     /// The configuration [default: throttler.toml here, else /etc/throttler/throttler.toml, where there is one]
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Options of every command")]
     config: Option<PathBuf>,
     /// The database [default: the configuration's, else throttler.db in `$STATE_DIRECTORY` or here]
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Options of every command")]
     database: Option<PathBuf>,
 }
 
@@ -61,6 +62,8 @@ enum Command {
     Subscriber(subscriber::SubscriberCommand),
     /// The smallest bucket with which a token bucket loses none of a catalogue's events
     MinBucket(min_bucket::MinBucketArgs),
+    /// What history says about a good limit, with choices ready to be used
+    Recommend(recommend::RecommendArgs),
     /// What each limiter would have done on historic days
     Replay(replay::ReplayArgs),
     /// The laboratory: what limiters do with traffic made to order
@@ -89,7 +92,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Config(command) => config::run(&global, &command),
         Command::Subscriber(command) => subscriber::run(&global, command),
         Command::MinBucket(args) => min_bucket::run(&args),
-        Command::Replay(args) => replay::run(&args),
+        Command::Recommend(args) => recommend::run(&args),
+        Command::Replay(args) => replay::run(&global, &args),
         Command::Simulate(command) => simulate::run(&command),
         Command::Demo(args) => demo::run(&args),
         Command::Ledger(args) => ledger::run(&global, &args),

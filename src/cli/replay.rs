@@ -1,8 +1,14 @@
 //! `throttler replay`: what each limiter would have done on historic days.
 
+mod pictures;
+mod stored;
+
+use std::path::PathBuf;
+
 use clap::Args;
 use serde_json::json;
 
+use super::Global;
 use super::failure::Failure;
 use super::input::{Input, report_skipped, whole_number};
 use super::output::{self, Format, Side};
@@ -11,13 +17,16 @@ use crate::event::Event;
 use crate::limiter::{Algorithm, CounterRule, Limit};
 use crate::rate::Rate;
 use crate::replay::{Replayed, replay};
+use crate::subscriber::SubscriberName;
+use pictures::Pictures;
 
 /// What each limiter would have done with a catalogue's events, each decided at its origin time
 #[derive(Args)]
 #[command(after_help = "Examples:
   throttler replay data/quakes_2015_2025.csv --from 2025-07-29T12:00:00Z --to 2025-07-31T12:00:00Z --rate 5/h --bucket 5
-  throttler replay data/quakes_2015_2025.csv --limiter token-bucket --bucket 74
+  throttler replay data/quakes_2015_2025.csv --limiter token-bucket --bucket 5 --bucket 74 --html report.html
   throttler replay data/quakes_2015_2025.csv --limiter sliding-counter --counter-rule fits --format json
+  throttler replay data/quakes_2015_2025.csv --all-subscribers
 
 The catalogue is replayed as it is known today: every event at its origin time, not when it was published.")]
 pub(super) struct ReplayArgs {
@@ -26,43 +35,80 @@ pub(super) struct ReplayArgs {
     /// How many in which window, like 5/h, 100/60s or 1/2d
     #[arg(long, value_name = "N/WINDOW", default_value = "5/h", allow_hyphen_values = true)]
     rate: Rate,
-    /// How many at once, for token-bucket and leaky-bucket [default: the N of the rate]
-    #[arg(long, value_name = "B", allow_negative_numbers = true, value_parser = whole_number)]
-    bucket: Option<u64>,
+    /// How many at once, for token-bucket and leaky-bucket; may be given several times [default: the N of the rate]
+    #[arg(long = "bucket", value_name = "B", allow_negative_numbers = true, value_parser = whole_number)]
+    buckets: Vec<u64>,
     /// Only these limiters; may be given several times [default: all five]
     #[arg(long = "limiter", value_name = "LIMITER")]
     limiters: Vec<Algorithm>,
+    /// For this stored subscriber, with all its settings; may be given several times
+    #[arg(long = "subscriber", value_name = "NAME", conflicts_with_all = ["rate", "buckets", "limiters", "counter_rule"])]
+    subscribers: Vec<SubscriberName>,
+    /// For all stored subscribers
+    #[arg(long, conflicts_with_all = ["rate", "buckets", "limiters", "counter_rule", "subscribers"])]
+    all_subscribers: bool,
     /// How the sliding-counter compares its estimate
     #[arg(long, value_name = "RULE", default_value_t)]
     counter_rule: CounterRule,
+    /// Draw every decision, the busiest window and what was left in the bucket
+    #[arg(long, value_name = "FILE.svg", conflicts_with_all = ["subscribers", "all_subscribers"])]
+    plot: Option<PathBuf>,
+    /// The same as a page to explore, in one file
+    #[arg(long, value_name = "FILE.html", conflicts_with_all = ["subscribers", "all_subscribers"])]
+    html: Option<PathBuf>,
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
 
-pub(super) fn run(args: &ReplayArgs) -> Result<(), Failure> {
+pub(super) fn run(global: &Global, args: &ReplayArgs) -> Result<(), Failure> {
+    if args.all_subscribers || !args.subscribers.is_empty() {
+        return run_stored(global, args);
+    }
     let limits = limits(args)?;
-    let (events, skipped) = read_events(&mut args.input.sources()?, &args.input.query()?)?;
+    let (mut sources, query) = (args.input.sources()?, args.input.query()?);
+    let pictures = Pictures::open(args.plot.as_deref(), args.html.as_deref())?;
+    let (events, skipped) = read_events(&mut sources, &query)?;
     report_skipped(&skipped);
-    let results: Vec<Replayed<'_>> = limits.into_iter().map(|limit| replay(limit, &events)).collect();
+    let results = match pictures {
+        None => limits.into_iter().map(|limit| replay(limit, &events)).collect(),
+        Some(pictures) => pictures.draw(limits, &events, &query.filter)?,
+    };
     match args.format {
         Format::Json => output::print_json(&as_json(args.rate, &events, &results)),
         Format::Text => output::print(&as_text(args.rate, &events, &results)),
     }
 }
 
+fn run_stored(global: &Global, args: &ReplayArgs) -> Result<(), Failure> {
+    let subscribers = stored::chosen(global, &args.subscribers)?;
+    let (events, skipped) = read_events(&mut args.input.sources()?, &args.input.query()?)?;
+    report_skipped(&skipped);
+    let replayed = stored::replay_all(&subscribers, &events);
+    let results: Vec<_> = subscribers.iter().zip(&replayed).collect();
+    match args.format {
+        Format::Json => output::print_json(&stored::as_json(&events, &results)),
+        Format::Text => output::print(&stored::as_text(&events, &results)),
+    }
+}
+
 /// The limits to compare, in the order in which they are always shown.
 fn limits(args: &ReplayArgs) -> Result<Vec<Limit>, Failure> {
     let chosen = Algorithm::ALL.into_iter().filter(|algorithm| args.limiters.is_empty() || args.limiters.contains(algorithm));
-    let limit = |algorithm: Algorithm| {
-        let bucket = args.bucket.filter(|_| algorithm.has_bucket());
-        let limit = Limit::new(algorithm, args.rate, bucket).map_err(Failure::usage)?;
-        if algorithm == Algorithm::SlidingCounter {
-            limit.with_rule(args.counter_rule).map_err(Failure::usage)
-        } else {
-            Ok(limit)
+    let mut limits = Vec::new();
+    for algorithm in chosen {
+        let mut buckets: Vec<Option<u64>> = args.buckets.iter().copied().map(Some).collect();
+        if buckets.is_empty() || !algorithm.has_bucket() {
+            buckets = vec![None];
         }
-    };
-    chosen.map(limit).collect()
+        for bucket in buckets {
+            let mut limit = Limit::new(algorithm, args.rate, bucket).map_err(Failure::usage)?;
+            if algorithm == Algorithm::SlidingCounter {
+                limit = limit.with_rule(args.counter_rule).map_err(Failure::usage)?;
+            }
+            limits.push(limit);
+        }
+    }
+    Ok(limits)
 }
 
 fn as_json(rate: Rate, events: &[Event], results: &[Replayed<'_>]) -> serde_json::Value {

@@ -18,7 +18,7 @@ use crate::time::Timestamp;
 
 pub use email::{EmailSender, EmailSettings, MailTransport, Password, Sender, SmtpSecurity, SmtpServer};
 pub use error::DeliveryError;
-pub use outcome::{MAX_REASON_CHARS, MAX_RETRY_AFTER, Outcome};
+pub use outcome::{MAX_REASON_CHARS, Outcome};
 pub use signature::WebhookSecret;
 pub use unsubscribe::Unsubscribe;
 pub use webhook::{SCHEMA, WebhookSender, WebhookSettings};

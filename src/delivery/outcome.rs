@@ -5,8 +5,6 @@ use crate::time::Span;
 
 /// The longest reason or detail, in characters.
 pub const MAX_REASON_CHARS: usize = 300;
-/// The longest wait that a receiver's `Retry-After` may ask for.
-pub const MAX_RETRY_AFTER: Span = Span::from_seconds(86_400);
 
 /// The outcome of one attempt. Texts are one line of at most [`MAX_REASON_CHARS`], without passwords, secrets or the path
 /// of a webhook (for many receivers the path is the secret).
@@ -14,7 +12,7 @@ pub const MAX_RETRY_AFTER: Span = Span::from_seconds(86_400);
 pub enum Outcome {
     /// The receiver has it.
     Delivered { detail: String },
-    /// It may go through later. `retry_after` is what the receiver asked for, at most [`MAX_RETRY_AFTER`].
+    /// It may go through later. `retry_after` is what the receiver asked for, at most [`MAX_RETRY_AFTER`](crate::backoff::MAX_RETRY_AFTER).
     Transient { reason: String, retry_after: Option<Span> },
     /// Another attempt at this alert would fail as well. `disable`: so would any other alert to this destination.
     Permanent { reason: String, disable: bool },

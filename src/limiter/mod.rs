@@ -297,6 +297,16 @@ impl Limiter {
         }
     }
 
+    /// What a bucket has left at `now`, tokens or places in the queue, fractions included: for pictures, not for decisions.
+    #[must_use]
+    pub fn level(&self, now: Timestamp) -> Option<f64> {
+        match self {
+            Limiter::TokenBucket(bucket) => Some(bucket.level(now)),
+            Limiter::LeakyBucket(queue) => Some(queue.queue().level(now)),
+            _ => None,
+        }
+    }
+
     /// The limiter after its limit was changed at `now`: what was spent stays spent, and is back after the new limit's own
     /// full refill at the latest. No change gives a fresh allowance.
     ///

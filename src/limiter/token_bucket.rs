@@ -59,32 +59,41 @@ impl TokenBucket {
     }
 
     /// Admits the request if the tokens are there, and takes its cost. A refused request costs nothing.
+    #[inline]
     pub fn admit(&mut self, now: Timestamp, request: Request) -> Verdict {
-        let needed = i128::from(request.needed()) * i128::from(self.window);
         let (now, capacity) = (self.scaled(now), self.capacity());
-        let debt = (self.tat - now).clamp(0, capacity);
-        if debt + needed <= capacity {
-            self.tat = now + debt + i128::from(request.cost) * i128::from(self.window);
-            Verdict::Admitted
-        } else {
-            // Keeps the clamp, so that a clock that stepped back locks nobody out for longer than a refill.
-            self.tat = self.tat.min(now + capacity);
-            if needed > capacity { Verdict::Never } else { Verdict::Refused }
+        let most_debt = capacity - i128::from(request.needed()) * i128::from(self.window);
+        if most_debt >= 0 && self.tat - now <= most_debt {
+            self.tat = self.tat.max(now) + i128::from(request.cost) * i128::from(self.window);
+            return Verdict::Admitted;
         }
+        // Keeps the clamp, so that a clock that stepped back locks nobody out for longer than a refill.
+        if self.tat > now + capacity {
+            self.tat = now + capacity;
+        }
+        if most_debt < 0 { Verdict::Never } else { Verdict::Refused }
     }
 
     /// What would be answered next, at `now`.
     #[must_use]
+    #[inline]
     pub fn outlook(&self, now: Timestamp, request: Request) -> Outlook {
-        let (start, capacity, debt) = (self.scaled(now), self.capacity(), self.debt(now));
-        let needed = i128::from(request.needed()) * i128::from(self.window);
-        let remaining = floor_div(capacity - debt, self.window) - i128::from(request.keep);
-        let at = |scaled: i128| Timestamp::saturating_from_ticks(ceil_div(scaled, u64::from(self.limit)));
+        let (capacity, debt) = (self.capacity(), self.debt(now));
+        let (free, needed) = (capacity - debt, i128::from(request.needed()) * i128::from(self.window));
+        let tokens = if free < i128::from(self.window) { 0 } else { floor_div(free, self.window) };
         Outlook {
-            remaining: count(remaining),
-            retry_at: (needed <= capacity).then(|| at(start + (debt + needed - capacity).max(0))),
-            reset_at: at(start + debt),
+            remaining: count(tokens - i128::from(request.keep)),
+            retry_at: (needed <= capacity).then(|| self.refilled_at(now, needed - free)),
+            reset_at: self.refilled_at(now, debt),
         }
+    }
+
+    /// The first tick, from `now` on, by which so much is refilled.
+    fn refilled_at(&self, now: Timestamp, missing: i128) -> Timestamp {
+        if missing <= 0 {
+            return now;
+        }
+        Timestamp::saturating_from_ticks(i128::from(now.ticks()) + ceil_div(missing, u64::from(self.limit)))
     }
 
     /// The time at which a queue that serves one request every `w / n` would serve the next, in ticks times `n`.

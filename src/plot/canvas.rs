@@ -4,6 +4,9 @@ use svg::node::element::{Group, Path, Rectangle, SVG, Style, Text, Title};
 
 /// The width of every picture, in pixels.
 pub(super) const WIDTH: f64 = 1200.0;
+/// Where the data begin and end, the same in all pictures, so that axes of time can be compared.
+pub(super) const LEFT: f64 = 76.0;
+pub(super) const RIGHT: f64 = 1176.0;
 /// How many series have a colour and a mark of their own; further ones begin again.
 const SERIES: usize = 6;
 
@@ -31,13 +34,13 @@ pub(super) const STYLE: &str = "\
 .s4{stroke:#e69f00;fill:#e69f00}
 .s5{stroke:#56b4e9;fill:#56b4e9}
 .line,.hollow{fill:none}
-.passed{stroke:#0072b2;stroke-width:2;fill:none;stroke-linecap:round}
-.refused{stroke:#9aa2ab;stroke-width:2;fill:none;stroke-linecap:round}
+.passed{stroke:#0072b2;stroke-width:1.7;fill:none;stroke-linecap:round}
+.refused{stroke:#9aa2ab;stroke-width:1.7;fill:none;stroke-linecap:round}
+.columns path{stroke-linecap:butt;stroke-width:2}
 .bracket{stroke:#d55e00;stroke-width:2;fill:none}
 .plot .count{fill:#b34e00;font-weight:600}
 .level{stroke:#009e73;stroke-width:1.4;fill:none;stroke-linejoin:round}
 .under{fill:#009e73;fill-opacity:.14;stroke:none}
-.run{fill:#d55e00;fill-opacity:.12;stroke:none}
 @media (prefers-color-scheme:dark){
 .plot{color:#e6e9ec}
 .plot .muted{fill:#a3adb8}
@@ -49,7 +52,7 @@ pub(super) const STYLE: &str = "\
 .s5{stroke:#9ad4f5;fill:#9ad4f5}
 .line,.hollow{fill:none}
 .passed{stroke:#56b4e9}
-.refused{stroke:#5f6973}
+.refused{stroke:#75808b}
 .bracket{stroke:#f0812a}
 .plot .count{fill:#f59a4d}
 .level{stroke:#2fc99a}
@@ -60,8 +63,8 @@ pub(super) const STYLE: &str = "\
 /// writing, which would garble what follows, become U+FFFD. Escaping is the writer's.
 pub(super) fn plain(text: &str) -> String {
     let allowed = |c: char| {
-        !(c.is_control() && !matches!(c, '\n' | '\t'))
-            && !matches!(c, '\u{fffe}' | '\u{ffff}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        matches!(c, '\n' | '\t')
+            || !c.is_control() && !matches!(c, '\u{fffe}' | '\u{ffff}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     text.chars().map(|c| if allowed(c) { c } else { '\u{fffd}' }).collect()
 }
@@ -118,7 +121,7 @@ pub(super) fn polyline(points: impl IntoIterator<Item = (f64, f64)>) -> String {
     let mut d = String::new();
     for (x, y) in points {
         d += if d.is_empty() { "M" } else { "L" };
-        d += &format!("{} {}", px(x), px(y));
+        d += &(px(x) + " " + &px(y));
     }
     d
 }

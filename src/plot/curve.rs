@@ -3,7 +3,7 @@
 use svg::node::element::Group;
 
 use super::axis::{Scale, number};
-use super::canvas::{self, disc, line, path, polyline, text, tooltip, width_of};
+use super::canvas::{self, LEFT, RIGHT, disc, line, path, polyline, text, tooltip, width_of};
 use super::frame::Frame;
 
 /// The curve between two rates. It is convex and falls; between two corners it is straight.
@@ -37,7 +37,7 @@ pub struct WholeRate {
     pub bucket: u64,
 }
 
-const FRAME: Frame = Frame { left: 76.0, top: 92.0, right: 1176.0, bottom: 560.0 };
+const FRAME: Frame = Frame { left: LEFT, top: 92.0, right: RIGHT, bottom: 560.0 };
 const HEIGHT: f64 = 620.0;
 
 impl Curve {

@@ -2,8 +2,8 @@
 
 use svg::node::element::Group;
 
-use super::axis::Scale;
-use super::canvas::{line, px, text, upright};
+use super::axis::{Scale, number};
+use super::canvas::{WIDTH, line, path, px, text, upright, width_of};
 use super::time_axis::TimeScale;
 
 /// The area of the data, in pixels.
@@ -15,8 +15,8 @@ pub(super) struct Frame {
     pub bottom: f64,
 }
 
-/// Room that one tick label of time needs.
-const TIME_TICK_WIDTH: usize = 92;
+/// As many labels of time have room beside each other between the margins.
+const TIME_TICKS: usize = 12;
 /// The height of a time axis below its frame.
 pub(super) const TIME_AXIS_HEIGHT: f64 = 40.0;
 
@@ -32,8 +32,23 @@ impl Frame {
 
     /// The axis at the left with lines across, and its name with the unit.
     pub fn left_axis(&self, scale: &Scale, most: u32, name: &str) -> Group {
+        self.left_axis_at(scale, scale.ticks(most), name)
+    }
+
+    /// The axis at the left of a bucket: 0, its size, and between them at most so many round numbers.
+    pub fn bucket_axis(&self, scale: &Scale, bucket: u32, between: u32, name: &str) -> Group {
+        const ROOM: f64 = 14.0;
+        let brim = (f64::from(bucket), number(f64::from(bucket), 1.0));
+        let is_apart = |(value, _): &(f64, String)| {
+            between > 0 && (scale.at(*value) - self.top).abs() > ROOM && value.fract() == 0.0 && *value > 0.0
+        };
+        let ticks = scale.ticks(between.max(1)).into_iter().filter(is_apart).chain([(0.0, "0".to_owned()), brim]);
+        self.left_axis_at(scale, ticks.collect(), name)
+    }
+
+    fn left_axis_at(&self, scale: &Scale, ticks: Vec<(f64, String)>, name: &str) -> Group {
         let mut axis = Group::new();
-        for (value, label) in scale.ticks(most) {
+        for (value, label) in ticks {
             let y = scale.at(value);
             axis = axis.add(line("grid", (self.left, y), (self.right, y)));
             axis = axis.add(text("small muted end", self.left - 7.0, y + 4.0, &label));
@@ -66,7 +81,7 @@ impl Frame {
     /// Lines upwards at the ticks of time.
     pub fn time_grid(&self, scale: &TimeScale) -> Group {
         let (top, bottom) = (self.top, self.bottom);
-        let ticks = scale.ticks(time_ticks(scale)).into_iter();
+        let ticks = scale.ticks(TIME_TICKS).into_iter();
         ticks.fold(Group::new(), |grid, tick| {
             let x = scale.at(tick.at);
             grid.add(line("grid", (x, top), (x, bottom)))
@@ -76,30 +91,32 @@ impl Frame {
     /// The labels of time below the frame, within [`TIME_AXIS_HEIGHT`].
     pub fn time_axis(&self, scale: &TimeScale) -> Group {
         let mut axis = Group::new().add(line("axis", (self.left, self.bottom), (self.right, self.bottom)));
-        for tick in scale.ticks(time_ticks(scale)) {
+        for tick in scale.ticks(TIME_TICKS) {
             let x = scale.at(tick.at);
             axis = axis.add(line("axis", (x, self.bottom), (x, self.bottom + 5.0)));
             axis = axis.add(text("small middle", x, self.bottom + 19.0, &tick.label));
             if let Some(below) = tick.below.filter(|below| !below.is_empty()) {
-                axis = axis.add(text("small muted middle", x, self.bottom + 34.0, &below));
+                let last = WIDTH - width_of(&below) / 2.0;
+                axis = axis.add(text("small muted middle", x.min(last), self.bottom + 34.0, &below));
             }
         }
-        axis.add(text("small muted end", self.left - 14.0, self.bottom + 19.0, "UTC"))
+        axis.add(text("small muted end", self.left - 32.0, self.bottom + 19.0, "UTC"))
     }
 }
 
-fn time_ticks(scale: &TimeScale) -> usize {
-    (2..).find(|count| (count * TIME_TICK_WIDTH) as f64 >= scale.right - scale.left).unwrap_or(2)
-}
-
-/// A bracket over `from` to `to` with a text above it, kept inside `across`.
+/// A bracket over `from` to `to` with a text above it. Both stay inside `across`: where the bracket is cut off it has no
+/// end.
 pub(super) fn bracket(across: (f64, f64), from: f64, to: f64, y: f64, label: &str) -> Group {
     const NARROWEST: f64 = 6.0;
+    const END: f64 = 6.0;
     let middle = f64::midpoint(from, to);
     let half = (to - from).max(NARROWEST) / 2.0;
+    let end = |at: f64| if (across.0 - NARROWEST..=across.1 + NARROWEST).contains(&at) { END } else { 0.0 };
+    let inside = |at: f64| if end(at) > 0.0 { at } else { at.clamp(across.0, across.1) };
     let (from, to) = (middle - half, middle + half);
-    let shape = format!("M{} {}V{}H{}V{}", px(from), px(y + 6.0), px(y), px(to), px(y + 6.0));
-    let room = super::canvas::width_of(label) / 2.0;
-    let centre = middle.clamp(across.0 + room.min((across.1 - across.0) / 2.0), (across.1 - room).max(across.0 + room));
-    Group::new().add(super::canvas::path("bracket", shape)).add(text("small middle count halo", centre, y - 5.0, label))
+    let (left, right) = (inside(from), inside(to));
+    let shape = format!("M{} {}V{}H{}V{}", px(left), px(y + end(from)), px(y), px(right), px(y + end(to)));
+    let room = (width_of(label) / 2.0).min((across.1 - across.0) / 2.0);
+    let centre = f64::midpoint(left, right).clamp(across.0 + room, across.1 - room);
+    Group::new().add(path("bracket", shape)).add(text("small middle count halo", centre, y - 5.0, label))
 }

@@ -3,13 +3,21 @@
 //!
 //! `svg` (the crate) writes the elements and escapes them; a plotting library would fix colours in every element, where
 //! these pictures need classes for light and dark, tooltips, and marks that a report can switch off. `canvas` holds the
-//! small parts and the style, `axis`, `time_axis` and `frame` the scales, `line` a level over time, and one file each the
+//! small parts and the style, `axis`, `time_axis` and `frame` the scales, `level` what a bucket holds over time, and one file each the
 //! pictures. Whatever text comes from outside passes `canvas::plain` on its way into an element.
 
 mod axis;
+mod buckets;
 mod canvas;
+mod chart;
 mod curve;
 mod frame;
+mod html;
+mod level;
+mod scene;
 mod time_axis;
 
+pub use buckets::{BucketPanel, Buckets};
+pub use chart::{Chart, Point, Series};
 pub use curve::{Corner, Curve, WholeRate};
+pub use scene::{BusiestWindow, Mark, Row, Scene, Stretch};

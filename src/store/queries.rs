@@ -57,14 +57,19 @@ mod tests {
 
     use super::*;
 
-    /// How SQLite goes about a query on the newest schema.
+    /// How the database goes about a query on the newest schema.
     fn plan(sql: &str) -> Vec<String> {
         let connection = Connection::open_in_memory().expect("a database");
         for migration in super::super::MIGRATIONS {
             connection.execute_batch(migration).expect("the schema");
         }
         let mut explain = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).expect(sql);
-        explain.query_map([], |row| row.get("detail")).expect(sql).collect::<Result<_, _>>().expect(sql)
+        let mut rows = explain.raw_query();
+        let mut plan = Vec::new();
+        while let Some(row) = rows.next().expect(sql) {
+            plan.push(row.get("detail").expect(sql));
+        }
+        plan
     }
 
     #[test]

@@ -1,4 +1,6 @@
 //! The smallest bucket and its relatives: known answers, and properties against slow, plain references.
 
+mod curve;
 mod min_bucket;
+mod questions;
 mod support;

@@ -1,12 +1,11 @@
 //! The smallest lossless bucket.
 
 use proptest::prelude::*;
-use throttler::analysis::{Busiest, MinBucket, Run, Summary, min_bucket};
+use throttler::analysis::{Busiest, MinBucket, Run, Summary, min_bucket, needs};
 use throttler::catalogue::{Disorder, Filter, Query, Reading, Side, Source};
-use throttler::rate::Rate;
 use throttler::time::{Span, Timestamp};
 
-use crate::support::{at, capture, file, rate, shipped, stream, ticks};
+use crate::support::{at, bucket_by_pairs, capture, file, need, rate, shipped, some_rate, some_times, stream};
 
 fn ask(mut sources: Vec<Source>, query: &Query, rates: &[&str]) -> (MinBucket, Reading) {
     let rates: Vec<_> = rates.iter().map(|text| rate(text)).collect();
@@ -119,44 +118,15 @@ fn several_files_are_one_catalogue() {
     }
 }
 
-/// The definition, pair by pair: the bucket, and whether a run attains the level.
-fn bucket_by_pairs(rate: Rate, times: &[Timestamp]) -> u64 {
-    let window = i128::from(rate.window().ticks());
-    let most = (0..times.len()).flat_map(|i| (i..times.len()).map(move |j| (i, j))).map(|(i, j)| need(rate, times, i, j)).max();
-    most.map_or(0, |need| u64::try_from((need + window - 1).div_euclid(window)).expect("positive"))
-}
-
-/// Tokens that the events `i..=j` need at once, times the window.
-fn need(rate: Rate, times: &[Timestamp], i: usize, j: usize) -> i128 {
-    let elapsed = i128::from(times[j].ticks() - times[i].ticks());
-    (j - i + 1) as i128 * i128::from(rate.window().ticks()) - i128::from(rate.limit()) * elapsed
-}
-
 fn busiest_by_pairs(window: Span, times: &[Timestamp]) -> u64 {
     let within = |i: usize| times[i..].iter().take_while(|at| at.since(times[i]) < window).count();
     (0..times.len()).map(within).max().unwrap_or(0) as u64
 }
 
-fn some_rate() -> impl Strategy<Value = Rate> {
-    let ordinary = (1_u64..50, 1_u64..100).prop_map(|(limit, window)| (limit, Span::from_ticks(window)));
-    let extreme = (1_u64..=u64::from(Rate::MAX_LIMIT), 1_u64..=Rate::MAX_WINDOW.ticks())
-        .prop_map(|(limit, window)| (limit, Span::from_ticks(window)));
-    prop_oneof![3 => ordinary, 1 => extreme].prop_map(|(limit, window)| Rate::new(limit, window).expect("in range"))
-}
-
-fn some_times() -> impl Strategy<Value = Vec<Timestamp>> {
-    let close = prop::collection::vec(0_i64..300, 0..60);
-    let far = prop::collection::vec(Timestamp::MIN.ticks()..=Timestamp::MAX.ticks(), 0..20);
-    prop_oneof![3 => close, 1 => far].prop_map(|mut found| {
-        found.sort_unstable();
-        ticks(&found)
-    })
-}
-
 proptest! {
     #[test]
     fn the_bucket_is_that_of_the_definition(rate in some_rate(), times in some_times()) {
-        let summary = Summary::of(rate, &times);
+        let summary = Summary::of(rate.into(), &times);
         prop_assert_eq!(summary.as_ref().map_or(0, Summary::bucket), bucket_by_pairs(rate, &times));
         let Some(summary) = summary else { return Ok(()) };
         prop_assert_eq!(summary.count(), times.len() as u64);
@@ -172,6 +142,19 @@ proptest! {
     }
 
     #[test]
+    fn many_rates_at_once_are_as_exact_as_one(rates in prop::collection::vec(some_rate(), 6..9), times in some_times()) {
+        for result in needs(&times, &rates).results {
+            prop_assert_eq!(result.bucket, bucket_by_pairs(result.rate, &times), "{}", result.rate);
+            let window = i128::from(result.rate.window().ticks());
+            let attained = result.critical_run.map_or(0, |run| {
+                let flows_back = i128::from(result.rate.limit()) * i128::from(run.duration().ticks());
+                (i128::from(run.events) * window - flows_back + window - 1).div_euclid(window)
+            });
+            prop_assert_eq!(attained, i128::from(result.bucket));
+        }
+    }
+
+    #[test]
     fn pieces_merge_into_the_whole_wherever_they_are_cut(
         rate in some_rate(),
         times in some_times(),
@@ -180,10 +163,10 @@ proptest! {
         let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(times.len() + 1)).collect();
         cuts.extend([0, times.len()]);
         cuts.sort_unstable();
-        let parts: Vec<_> = cuts.windows(2).filter_map(|cut| Summary::of(rate, &times[cut[0]..cut[1]])).collect();
+        let parts: Vec<_> = cuts.windows(2).filter_map(|cut| Summary::of(rate.into(), &times[cut[0]..cut[1]])).collect();
         let from_left = parts.iter().cloned().reduce(|earlier, later| earlier.merge(&later));
         let from_right = parts.iter().rev().cloned().reduce(|later, earlier| earlier.merge(&later));
-        let whole = Summary::of(rate, &times);
+        let whole = Summary::of(rate.into(), &times);
         let answer = |summary: &Option<Summary>| {
             summary.as_ref().map(|summary| (summary.count(), summary.ends(), summary.bucket(), summary.level()))
         };

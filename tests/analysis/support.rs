@@ -3,9 +3,10 @@
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
+use proptest::prelude::*;
 use throttler::catalogue::Source;
 use throttler::rate::Rate;
-use throttler::time::Timestamp;
+use throttler::time::{Span, Timestamp};
 
 pub fn rate(text: &str) -> Rate {
     text.parse().expect(text)
@@ -39,4 +40,33 @@ pub fn file(path: PathBuf) -> Vec<Source> {
 
 pub fn stream(name: &str, text: impl Into<Vec<u8>>) -> Source {
     Source::Stream { name: name.to_owned(), input: Box::new(Cursor::new(text.into())) }
+}
+
+/// The definition, pair by pair: the bucket, and whether a run attains the level.
+pub fn bucket_by_pairs(rate: Rate, times: &[Timestamp]) -> u64 {
+    let window = i128::from(rate.window().ticks());
+    let most = (0..times.len()).flat_map(|i| (i..times.len()).map(move |j| (i, j))).map(|(i, j)| need(rate, times, i, j)).max();
+    most.map_or(0, |need| u64::try_from((need + window - 1).div_euclid(window)).expect("positive"))
+}
+
+/// Tokens that the events `i..=j` need at once, times the window.
+pub fn need(rate: Rate, times: &[Timestamp], i: usize, j: usize) -> i128 {
+    let elapsed = i128::from(times[j].ticks() - times[i].ticks());
+    (j - i + 1) as i128 * i128::from(rate.window().ticks()) - i128::from(rate.limit()) * elapsed
+}
+
+pub fn some_rate() -> impl Strategy<Value = Rate> {
+    let ordinary = (1_u64..50, 1_u64..100).prop_map(|(limit, window)| (limit, Span::from_ticks(window)));
+    let extreme = (1_u64..=u64::from(Rate::MAX_LIMIT), 1_u64..=Rate::MAX_WINDOW.ticks())
+        .prop_map(|(limit, window)| (limit, Span::from_ticks(window)));
+    prop_oneof![3 => ordinary, 1 => extreme].prop_map(|(limit, window)| Rate::new(limit, window).expect("in range"))
+}
+
+pub fn some_times() -> impl Strategy<Value = Vec<Timestamp>> {
+    let close = prop::collection::vec(0_i64..300, 0..60);
+    let far = prop::collection::vec(Timestamp::MIN.ticks()..=Timestamp::MAX.ticks(), 0..20);
+    prop_oneof![3 => close, 1 => far].prop_map(|mut found| {
+        found.sort_unstable();
+        ticks(&found)
+    })
 }

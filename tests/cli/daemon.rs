@@ -1,1 +1,228 @@
-//! x
+//! `throttler run` as a process: files and receivers around it, signals, systemd.
+
+use std::fs::File;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::place::{Place, quake, wait_for};
+use crate::receiver::Receiver;
+
+/// A daemon that does not outlive its test.
+pub struct Daemon {
+    child: Child,
+    log: PathBuf,
+    /// How often daemons of this log had come up before.
+    before: usize,
+}
+
+/// How often the log tells that a daemon has come up and listens for signals.
+fn starts(log: &Path) -> usize {
+    std::fs::read_to_string(log).map_or(0, |text| text.matches(" runs feed=").count())
+}
+
+impl Daemon {
+    /// Starts it with the configuration `throttler.toml` of the place, its log in `log`.
+    pub fn start(place: &Place) -> Daemon {
+        Daemon::start_with(place, &[])
+    }
+
+    /// The same with these variables in its environment.
+    pub fn start_with(place: &Place, variables: &[(&str, &Path)]) -> Daemon {
+        let log = place.path("log");
+        let before = starts(&log);
+        let file = File::options().create(true).append(true).open(&log).expect("a log");
+        let mut command = place.command(&["run"]);
+        command.env("THROTTLER_LOG", "throttler=debug,warn").env("NO_COLOR", "1").envs(variables.iter().copied()).stderr(file);
+        Daemon { child: command.spawn().expect("the daemon"), log, before }
+    }
+
+    pub fn signal(&self, signal: &str) {
+        let command = format!("kill -{signal} {}", self.child.id());
+        assert!(Command::new("sh").args(["-c", &command]).status().expect("a shell").success());
+    }
+
+    /// Stops it in order.
+    pub fn stop(mut self) -> ExitStatus {
+        wait_for("it listens for signals", || (starts(&self.log) > self.before).then_some(()));
+        self.signal("TERM");
+        self.ended()
+    }
+
+    pub fn ended(&mut self) -> ExitStatus {
+        wait_for("the daemon ends", || self.child.try_wait().expect("its status"))
+    }
+
+    pub fn kill(mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("its end");
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // One that has ended already cannot be killed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A place with an empty feed, a directory for mail, webhooks to this machine, and polls twenty times a second.
+pub fn place() -> Place {
+    let place = Place::new();
+    let (feed, mail) = (place.path("feed.geojson"), place.path("mail"));
+    place.write(
+        "throttler.toml",
+        &format!(
+            "[feed]\nurl = \"file://{}\"\npoll = \"50ms\"\nmin_magnitude = 4.5\n[email]\nfrom = \"Alerts <alerts@example.org>\"\n\
+             smtp = \"file://{}\"\n[webhook]\nallow_private = true\n",
+            feed.display(),
+            mail.display()
+        ),
+    );
+    place.feed(&[]);
+    place
+}
+
+/// A number out of the daemon's database, as soon as there is one.
+pub fn number(place: &Place, sql: &str) -> Option<i64> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE;
+    let connection = Connection::open_with_flags(place.path("throttler.db"), flags).ok()?;
+    connection.busy_timeout(Duration::from_secs(10)).ok()?;
+    connection.query_row(sql, [], |row| row.get(0)).ok()
+}
+
+/// Until the daemon has read the feed once.
+pub fn wait_for_first_poll(place: &Place) {
+    wait_for("the first poll", || number(place, "SELECT polled_at FROM installation"));
+}
+
+/// The names of the messages in the directory, without the part that differs between installations, sorted.
+pub fn mails(place: &Place) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(place.path("mail")) else { return Vec::new() };
+    let names = entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"));
+    let mut names: Vec<_> = names.filter_map(|name| Some(name.strip_suffix(".eml")?.split_once('-')?.1.to_owned())).collect();
+    names.sort();
+    names
+}
+
+fn log(place: &Place) -> String {
+    std::fs::read_to_string(place.path("log")).expect("the log")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn from_a_feeds_file_to_mail_and_webhook_and_an_orderly_stop() {
+    let (place, receiver) = (place(), Receiver::start().await);
+    let hook = format!("http://127.0.0.1:{}/hook", receiver.port);
+    place.run(&["subscriber", "add", "anna", "--email", "anna@example.org"]).ok();
+    place.run(&["subscriber", "add", "hook", "--webhook", &hook, "--min-magnitude", "6"]).ok();
+    place.feed(&[quake("us0", 6.6)]);
+    let daemon = Daemon::start(&place);
+    wait_for_first_poll(&place);
+    place.feed(&[quake("us2", 6.2), quake("us1", 5.1), quake("us0", 6.6)]);
+    wait_for("two messages", || (mails(&place).len() == 2).then_some(()));
+    wait_for("one request", || (!receiver.requests().is_empty()).then_some(()));
+
+    // A subscriber that comes while it runs hears of the next event, and one that is paused does not.
+    place.run(&["subscriber", "add", "late", "--email", "late@example.org"]).ok();
+    place.run(&["subscriber", "pause", "hook"]).ok();
+    place.feed(&[quake("us3", 7.3), quake("us2", 6.2), quake("us1", 5.1), quake("us0", 6.6)]);
+    wait_for("a message more to both", || (mails(&place).len() == 4).then_some(()));
+    wait_for("all is delivered", || {
+        number(&place, "SELECT count(*) FROM outbox WHERE status <> 'delivered'").filter(|n| *n == 0)
+    });
+    assert_eq!(daemon.stop().code(), Some(0), "{}", log(&place));
+    assert!(log(&place).contains("throttler stopped"), "{}", log(&place));
+
+    assert_eq!(receiver.requests().len(), 1);
+    assert_eq!(receiver.requests()[0].body["title"], "M 6.2 - near us2");
+    let ledger = place.run(&["ledger", "--format", "json"]).json();
+    let rows: Vec<String> = ledger["decisions"]
+        .as_array()
+        .expect("decisions")
+        .iter()
+        .map(|row| {
+            format!("{} {} {} {}", row["subscriber"], row["event"]["id"], row["outcome"], row["delivery"]).replace('"', "")
+        })
+        .collect();
+    let mut sorted = rows.clone();
+    sorted.sort();
+    assert_eq!(
+        sorted,
+        [
+            "anna us1 alerted delivered",
+            "anna us2 alerted delivered",
+            "anna us3 alerted delivered",
+            "hook us2 alerted delivered",
+            "late us3 alerted delivered",
+        ]
+    );
+    let of_anna = place.run(&["ledger", "--subscriber", "anna", "--event", "us2"]).ok();
+    assert!(of_anna.starts_with("1 decision, 0 of them refused"), "{of_anna}");
+    assert!(of_anna.contains("anna") && of_anna.contains("within the limit"), "{of_anna}");
+    let shown = place.run(&["subscriber", "show", "anna", "--format", "json"]).json();
+    assert_eq!(
+        (&shown["remaining"], &shown["decisions"]["alerted"], &shown["messages"]["delivered"]),
+        (&71.into(), &3.into(), &3.into())
+    );
+
+    // It starts again where it stopped.
+    let daemon = Daemon::start(&place);
+    place.feed(&[quake("us4", 5.4), quake("us3", 7.3), quake("us2", 6.2)]);
+    wait_for("the fourth", || (mails(&place).len() == 6).then_some(()));
+    assert_eq!(daemon.stop().code(), Some(0));
+    assert_eq!(receiver.requests().len(), 1);
+}
+
+#[test]
+fn a_second_daemon_on_the_same_database_refuses_to_start() {
+    let place = place();
+    let first = Daemon::start(&place);
+    wait_for_first_poll(&place);
+    let second = place.run(&["run"]);
+    assert_eq!(second.status, Some(1));
+    let expected =
+        format!("another throttler daemon (process {}) already runs on this database: throttler.db.lock", first.child.id());
+    assert!(second.err.contains(&expected), "{}", second.err);
+    assert_eq!(first.stop().code(), Some(0), "the first is not disturbed");
+    assert_eq!(Daemon::start(&place).stop().code(), Some(0), "and leaves its place to the next");
+}
+
+#[test]
+fn systemd_is_told_when_it_is_ready_and_when_it_stops() {
+    let place = place();
+    let socket = UnixDatagram::bind(place.path("notify")).expect("a socket");
+    socket.set_read_timeout(Some(Duration::from_mins(1))).expect("a deadline");
+    let mut daemon = Daemon::start_with(&place, &[("NOTIFY_SOCKET", &place.path("notify"))]);
+    let mut told = String::new();
+    let mut hear = |word: &str| {
+        let mut buffer = [0; 4_096];
+        while !told.contains(word) {
+            let length = socket.recv(&mut buffer).expect("a word within a minute");
+            told.push_str(std::str::from_utf8(&buffer[..length]).expect("UTF-8"));
+            told.push('\n');
+        }
+        told.clone()
+    };
+    let ready = hear("READY=1");
+    assert!(ready.contains("STATUS=polls file://") && !ready.contains("STOPPING"), "{ready}");
+    daemon.signal("INT");
+    hear("STOPPING=1");
+    assert_eq!(daemon.ended().code(), Some(0));
+}
+
+#[test]
+fn a_feed_that_is_broken_for_a_while_stops_nothing() {
+    let place = place();
+    place.run(&["subscriber", "add", "anna", "--email", "anna@example.org"]).ok();
+    let daemon = Daemon::start(&place);
+    wait_for_first_poll(&place);
+    place.write("feed.geojson", "<html>");
+    wait_for("a complaint", || log(&place).contains("an HTML page").then_some(()));
+    place.feed(&[quake("us1", 5.1)]);
+    wait_for("the message", || (mails(&place).len() == 1).then_some(()));
+    assert_eq!(daemon.stop().code(), Some(0));
+}

@@ -29,7 +29,7 @@ fn every_command_explains_itself() {
     ] {
         let mut args: Vec<&str> = command.split(' ').collect();
         args.push("--help");
-        insta::assert_snapshot!(format!("help_{}", command.replace(" ", "_")), place.run(&args).ok());
+        insta::assert_snapshot!(format!("help_{}", command.replace(' ', "_")), place.run(&args).ok());
     }
     let top = place.run(&["--help"]).ok();
     for word in ["run", "config", "subscriber", "min-bucket", "replay", "ledger", "Examples:", "Exit status:"] {

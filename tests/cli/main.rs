@@ -7,6 +7,7 @@ mod help;
 mod kills;
 mod place;
 #[path = "../pipeline/receiver.rs"]
+#[allow(dead_code, reason = "its failures are for the tests of the pipeline")]
 mod receiver;
 #[path = "../delivery/smtp_server.rs"]
 #[allow(dead_code, reason = "its faults are for the tests of delivery")]

@@ -75,7 +75,7 @@ impl Place {
         Ran { status: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
     }
 
-    /// Everything that lies here, byte for byte; what SQLite keeps beside an open database and the lock left out.
+    /// Everything that lies here, byte for byte; what is kept beside an open database and the lock left out.
     pub fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let entries = fs::read_dir(self.0.path()).expect("the directory").map(|entry| entry.expect("an entry").path());
         let kept = entries.filter(|path| path.is_file() && path.extension().is_none_or(|end| end != "lock"));

@@ -9,12 +9,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The project's directory.
-pub fn root() -> &'static Path {
+pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// Every document, by its path from the root, with its text.
-pub fn documents() -> Vec<(String, String)> {
+pub(crate) fn documents() -> Vec<(String, String)> {
     let mut paths: Vec<PathBuf> = Vec::new();
     for directory in ["", "docs", "data", "benches"] {
         let entries = fs::read_dir(root().join(directory)).expect("a directory of the project");

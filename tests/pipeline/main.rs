@@ -1,6 +1,7 @@
-//! The pipeline as it runs, with the time set by hand: from a feed's file through SQLite on disk to receivers on loopback and a
+//! The pipeline as it runs, with the time set by hand: from a feed's file through a database on disk to receivers on loopback and a
 //! directory of messages.
 
+mod books;
 mod changes;
 mod crash;
 mod excess;
@@ -10,3 +11,4 @@ mod news;
 mod opening;
 mod receiver;
 mod rig;
+mod stored_replay;

@@ -2,5 +2,8 @@
 //!
 //! After a change that is meant, `UPDATE_PICTURES=1 cargo test --test plot` writes them anew: look at each before committing.
 
+mod charts;
+mod command;
 mod curve;
+mod scene;
 mod support;

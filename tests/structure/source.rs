@@ -28,13 +28,10 @@ pub fn tokens(text: &str) -> Vec<Token> {
         let end = match chars[at] {
             c if c == '_' || c.is_alphabetic() => {
                 let end = word_end(&chars, at);
-                match literal_behind(&chars, at, end) {
-                    Some(end) => end,
-                    None => {
-                        found.push(Token { text: chars[at..end].iter().collect(), line });
-                        end
-                    }
-                }
+                literal_behind(&chars, at, end).unwrap_or_else(|| {
+                    found.push(Token { text: chars[at..end].iter().collect(), line });
+                    end
+                })
             }
             c if c.is_ascii_digit() => word_end(&chars, at),
             '"' => string_end(&chars, at),

@@ -14,7 +14,7 @@ use super::output::{self, Format};
 use super::setup::{Loaded, open_existing_store, open_store};
 use crate::clock::{Clock, SystemClock};
 use crate::delivery::WebhookSecret;
-use crate::delivery::address_guard;
+use crate::delivery::address_guard::{self, Refused};
 use crate::subscriber::{Destination, Standing, Subscriber, SubscriberName};
 
 use flags::SubscriberFlags;
@@ -24,6 +24,7 @@ pub(super) enum SubscriberCommand {
     /// Add a subscriber
     #[command(after_help = ADD_EXAMPLES)]
     Add {
+        /// The subscriber's name: letters, digits and ._-@
         name: SubscriberName,
         #[command(flatten)]
         flags: Box<SubscriberFlags>,
@@ -35,6 +36,7 @@ pub(super) enum SubscriberCommand {
     },
     /// Show one subscriber: settings, promise, what its limiter allows now, what became of its alerts
     Show {
+        /// The subscriber's name
         name: SubscriberName,
         /// Also print the secret that signs its webhooks
         #[arg(long)]
@@ -45,6 +47,7 @@ pub(super) enum SubscriberCommand {
     /// Change a subscriber: only what is named changes, and what its limiter spent stays spent
     #[command(after_help = SET_EXAMPLES)]
     Set {
+        /// The subscriber's name
         name: SubscriberName,
         #[command(flatten)]
         flags: Box<SubscriberFlags>,
@@ -74,6 +77,7 @@ pub(super) enum SubscriberCommand {
 /// One subscriber by name.
 #[derive(Args)]
 pub(super) struct Named {
+    /// The subscriber's name
     name: SubscriberName,
 }
 
@@ -111,7 +115,7 @@ pub(super) fn run(global: &Global, command: SubscriberCommand) -> Result<(), Fai
 
 fn add(global: &Global, name: SubscriberName, flags: &SubscriberFlags) -> Result<(), Failure> {
     let subscriber = flags.new_subscriber(name)?;
-    check_destination(global, &subscriber)?;
+    check_destination(&Loaded::read(global)?, &subscriber).map_err(Failure::usage)?;
     let secret = new_secret(&subscriber)?;
     open_store(global)?.add_subscribers(&[(subscriber.clone(), secret.clone())], SystemClock.now())?;
     output::print(&format!(
@@ -132,7 +136,7 @@ fn set(global: &Global, name: &SubscriberName, flags: &SubscriberFlags, replace_
     let before = store.subscriber(name)?.subscriber;
     let changed = flags.apply(before.clone())?;
     if changed.destination != before.destination {
-        check_destination(global, &changed)?;
+        check_destination(&Loaded::read(global)?, &changed).map_err(Failure::usage)?;
     }
     let webhook = matches!(changed.destination, Destination::Webhook(_));
     if replace_secret && !webhook {
@@ -155,12 +159,11 @@ fn stand(global: &Global, name: &SubscriberName, standing: Standing, done: &str)
 }
 
 /// Refuses a webhook that the configuration would never send to, while the operator is looking.
-fn check_destination(global: &Global, subscriber: &Subscriber) -> Result<(), Failure> {
-    if let Destination::Webhook(url) = &subscriber.destination {
-        let allow_private = Loaded::read(global)?.config.webhook.allow_private;
-        address_guard::check_url(url.as_url(), allow_private).map_err(Failure::usage)?;
+fn check_destination(loaded: &Loaded, subscriber: &Subscriber) -> Result<(), Refused> {
+    match &subscriber.destination {
+        Destination::Webhook(url) => address_guard::check_url(url.as_url(), loaded.config.webhook.allow_private),
+        Destination::Email(_) => Ok(()),
     }
-    Ok(())
 }
 
 /// A secret for a subscriber whose messages are signed.

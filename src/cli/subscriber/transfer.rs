@@ -10,7 +10,7 @@ use super::{check_destination, new_secret};
 use crate::cli::Global;
 use crate::cli::failure::{Blame, Blamed, Failure};
 use crate::cli::output;
-use crate::cli::setup::open_store;
+use crate::cli::setup::{Loaded, open_store};
 use crate::clock::{Clock, SystemClock};
 use crate::delivery::WebhookSecret;
 use crate::store::Store;
@@ -58,6 +58,7 @@ pub(super) fn import(global: &Global, file: &Path) -> Result<(), Failure> {
         let found = document.format;
         return Err(anyhow::anyhow!("{name}: expected the format '{FORMAT}', found '{found}'")).blame(Blame::Data);
     }
+    let loaded = Loaded::read(global)?;
     let mut names = HashSet::new();
     let mut added = Vec::with_capacity(document.subscribers.len());
     for (at, Entry { subscriber, secret }) in document.subscribers.into_iter().enumerate() {
@@ -66,7 +67,7 @@ pub(super) fn import(global: &Global, file: &Path) -> Result<(), Failure> {
             return Err(anyhow::anyhow!("{}: the name stands here a second time", place())).blame(Blame::Data);
         }
         subscriber.policy.check().map_err(|fault| anyhow::anyhow!("{}: {fault}", place())).blame(Blame::Data)?;
-        check_destination(global, &subscriber)?;
+        check_destination(&loaded, &subscriber).map_err(|fault| anyhow::anyhow!("{}: {fault}", place())).blame(Blame::Data)?;
         if let Some(secret) = &secret {
             let checked = secret.parse::<WebhookSecret>();
             checked.map_err(|fault| anyhow::anyhow!("{}: {fault}", place())).blame(Blame::Data)?;

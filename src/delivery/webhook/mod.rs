@@ -14,7 +14,6 @@
 
 mod body;
 mod quota;
-mod retry_after;
 
 use std::error::Error;
 use std::fmt;
@@ -30,6 +29,7 @@ use super::error::DeliveryError;
 use super::outcome::Outcome;
 use super::signature::WebhookSecret;
 use crate::alert::Alert;
+use crate::backoff::parse_retry_after;
 use crate::plain::one_line;
 use crate::subscriber::WebhookUrl;
 use crate::time::{Span, Timestamp};
@@ -171,7 +171,7 @@ fn headers(secrets: &[WebhookSecret], alert: &Alert, body: &[u8], now: Timestamp
 
 async fn judge(response: Response, now: Timestamp) -> Outcome {
     let status = response.status();
-    let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| retry_after::read(value.as_bytes(), now));
+    let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| parse_retry_after(value.to_str().ok()?, now));
     let line = first_line(response).await;
     if status.is_success() {
         return Outcome::delivered(&format!("answered {status}"));

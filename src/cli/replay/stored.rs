@@ -1,0 +1,147 @@
+//! `throttler replay --subscriber`: what stored subscribers would have got.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::json;
+
+use crate::cli::Global;
+use crate::cli::failure::Failure;
+use crate::cli::output::{self, Side};
+use crate::cli::setup::open_existing_store;
+use crate::event::Event;
+use crate::replay::{StoredReplay, replay_stored};
+use crate::subscriber::{Subscriber, SubscriberName};
+
+/// Subscribers that one thread replays before it takes the next ones.
+const BATCH: usize = 16;
+
+/// The named subscribers, or all of them.
+pub(super) fn chosen(global: &Global, names: &[SubscriberName]) -> Result<Vec<Subscriber>, Failure> {
+    let store = open_existing_store(global)?;
+    let stored = if names.is_empty() {
+        store.subscribers()?
+    } else {
+        names.iter().map(|name| store.subscriber(name)).collect::<Result<_, _>>()?
+    };
+    if stored.is_empty() {
+        return Err(Failure::usage("there are no subscribers to replay for; `throttler subscriber add` makes one"));
+    }
+    Ok(stored.into_iter().map(|stored| stored.subscriber).collect())
+}
+
+/// Replays for each subscriber, on all cores, in the order given.
+pub(super) fn replay_all<'e>(subscribers: &[Subscriber], events: &'e [Event]) -> Vec<StoredReplay<'e>> {
+    let progress = output::progress_bar(Some(subscribers.len() as u64), "{wide_bar} {pos} of {len} subscribers, {eta} left");
+    let next = AtomicUsize::new(0);
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let work = || {
+        let mut done = Vec::new();
+        loop {
+            let from = next.fetch_add(BATCH, Ordering::Relaxed);
+            let Some(batch) = subscribers.get(from..subscribers.len().min(from + BATCH)) else { return done };
+            if batch.is_empty() {
+                return done;
+            }
+            done.extend(batch.iter().enumerate().map(|(at, subscriber)| (from + at, replay_stored(subscriber, events))));
+            progress.inc(batch.len() as u64);
+        }
+    };
+    let mut all: Vec<_> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let joined = workers.into_iter().map(|worker| worker.join().unwrap_or_else(|fault| std::panic::resume_unwind(fault)));
+        joined.flatten().collect()
+    });
+    progress.finish_and_clear();
+    all.sort_by_key(|(at, _)| *at);
+    all.into_iter().map(|(_, replayed)| replayed).collect()
+}
+
+pub(super) fn as_json(events: &[Event], results: &[(&Subscriber, &StoredReplay<'_>)]) -> serde_json::Value {
+    let result = |(subscriber, replayed): &(&Subscriber, &StoredReplay<'_>)| {
+        let promise = subscriber.policy.promise();
+        json!({
+            "subscriber": subscriber.name,
+            "limiter": subscriber.policy.limit.algorithm(),
+            "rate": subscriber.policy.limit.rate(),
+            "bucket": subscriber.policy.limit.bucket(),
+            "offered": replayed.offered,
+            "admitted": replayed.admitted,
+            "refused": replayed.refused,
+            "passed_anyway": replayed.passed_anyway,
+            "delayed": replayed.delayed,
+            "longest_wait_s": output::seconds(replayed.longest_wait),
+            "digests": replayed.digests,
+            "digested": replayed.digested,
+            "withheld": replayed.withheld,
+            "busiest_window": replayed.busiest_window,
+            "promise": promise.to_string(),
+            "most_in_any_window": promise.most_in_any_window,
+            "largest_refused": replayed.largest_refused.map(|event| {
+                json!({ "id": event.id, "magnitude": event.magnitude, "time": event.origin_at })
+            }),
+            "longest_silence": replayed.longest_silence.map(|(from, to)| {
+                json!({ "from": from, "to": to, "duration_s": output::seconds(to.since(from)) })
+            }),
+            "worst_days": replayed.worst_days.iter().map(|(day, refused)| {
+                json!({ "day": day.to_string()[..10], "refused": refused })
+            }).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "events": events.len(),
+        "first": events.first().map(|event| event.origin_at),
+        "last": events.last().map(|event| event.origin_at),
+        "catalogue": "as known today",
+        "results": results.iter().map(result).collect::<Vec<_>>(),
+    })
+}
+
+pub(super) fn as_text(events: &[Event], results: &[(&Subscriber, &StoredReplay<'_>)]) -> String {
+    let (Some(first), Some(last)) = (events.first(), events.last()) else {
+        return "No event matches.\n".to_owned();
+    };
+    let columns = [
+        ("subscriber", Side::Left),
+        ("limiter", Side::Left),
+        ("rate", Side::Right),
+        ("bucket", Side::Right),
+        ("offered", Side::Right),
+        ("admitted", Side::Right),
+        ("refused", Side::Right),
+        ("digests", Side::Right),
+        ("delayed", Side::Right),
+        ("busiest", Side::Right),
+        ("longest silence", Side::Right),
+        ("worst day", Side::Left),
+        ("largest refused", Side::Left),
+    ];
+    let none = || "-".to_owned();
+    let rows = results.iter().map(|(subscriber, replayed)| {
+        let limit = subscriber.policy.limit;
+        vec![
+            subscriber.name.to_string(),
+            limit.algorithm().to_string(),
+            limit.rate().to_string(),
+            limit.bucket().map_or_else(none, |bucket| output::count(bucket.into())),
+            output::count(replayed.offered),
+            output::count(replayed.admitted),
+            output::count(replayed.refused),
+            output::count(replayed.digests),
+            output::count(replayed.delayed),
+            output::count(replayed.busiest_window),
+            replayed.longest_silence.map_or_else(none, |(from, to)| output::duration(to.since(from))),
+            replayed.worst_days.first().map_or_else(none, |(day, refused)| format!("{} ({refused})", &day.to_string()[..10])),
+            replayed
+                .largest_refused
+                .map_or_else(none, |event| format!("M {}", event.magnitude.map_or_else(|| "?".into(), |m| m.to_string()))),
+        ]
+    });
+    format!(
+        "{} events from {} to {}, as known today, for {} subscribers.\n\n{}",
+        output::count(events.len() as u64),
+        first.origin_at,
+        last.origin_at,
+        output::count(results.len() as u64),
+        output::table(&columns, rows)
+    )
+}
