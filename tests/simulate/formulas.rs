@@ -7,6 +7,7 @@ fn poisson(mean: f64, k: u32) -> f64 {
     (1..=k).fold((-mean).exp(), |term, i| term * mean / f64::from(i))
 }
 
+/// To two decimals, as it is published.
 fn percent(share: f64) -> String {
     format!("{:.2}", share * 100.0)
 }
