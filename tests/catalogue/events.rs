@@ -53,7 +53,7 @@ fn columns_are_found_by_name_wherever_they_stand() {
     let events = read(text);
     assert_eq!(events.len(), 1);
     let event = &events[0];
-    assert_eq!((event.id.as_str(), event.place.as_str()), ("us7000abcd", "12 km \"NNE\", of\nnowhere"));
+    assert_eq!((event.id.as_str(), event.place.as_str()), ("us7000abcd", "12 km \"NNE\", of nowhere"));
     assert_eq!((event.coordinates.latitude(), event.coordinates.longitude(), event.depth_km), (-89.0, 179.9, Some(-1.5)));
     assert_eq!(
         (event.magnitude_type.as_deref(), event.status.as_str(), event.kind.as_str()),
