@@ -39,7 +39,7 @@ impl Columns {
 
 /// Reads the first row and finds the columns that `query` needs.
 pub(super) fn open<R: Read>(input: R, file: &str, query: &Query) -> Result<Opened<R>, CatalogueError> {
-    let mut rows = Rows::new(input, 0, 1);
+    let mut rows = Rows::new(input, 0, 1, Vec::new());
     let beginning = rows.begin().map_err(|error| CatalogueError::reading(file, error))?;
     if let Some(found) = recognise(beginning) {
         return Err(CatalogueError::NotCsv { file: file.to_owned(), found });

@@ -87,6 +87,7 @@ pub(super) fn scan_file(
             .collect();
         let mut bad_rows = BadRows::default();
         let mut from = start;
+        let mut buffer = Vec::new();
         for (number, receiver) in (0..blocks).zip(waiting.iter().cycle()) {
             // A worker ends early only when nobody listens, so this one has sent its block.
             let ended = |_| Err(CatalogueError::reading(name, io::Error::other("a worker ended early")));
@@ -96,7 +97,7 @@ pub(super) fn scan_file(
             }
             let block = match guessed {
                 Some(block) if block.from == from => block,
-                _ => job.parse(&mut job.open()?, from, job.end_of(number))?,
+                _ => job.parse(&mut job.open()?, from, job.end_of(number), &mut buffer)?,
             };
             for batch in block.times.chunks(MAX_BATCH) {
                 if each(batch).is_break() {
@@ -123,8 +124,9 @@ fn work(job: &Job, worker: u64, threads: usize, sender: &SyncSender<Result<Optio
             return;
         }
     };
+    let mut buffer = Vec::new();
     for number in (worker..job.blocks).step_by(threads) {
-        let block = job.guess(&mut file, number);
+        let block = job.guess(&mut file, number, &mut buffer);
         if sender.send(block).is_err() {
             return;
         }
@@ -146,7 +148,7 @@ impl Job<'_> {
     }
 
     /// Parses a block from where a row seems to start; `None` if none does.
-    fn guess(&self, file: &mut File, number: u64) -> Result<Option<Block>, CatalogueError> {
+    fn guess(&self, file: &mut File, number: u64, buffer: &mut Vec<u8>) -> Result<Option<Block>, CatalogueError> {
         let end = self.end_of(number);
         let from = if number == 0 {
             Some(self.start)
@@ -154,14 +156,15 @@ impl Job<'_> {
             // A line feed just before the block counts too.
             line_start(file, self.start_of(number) - 1, end).map_err(|error| CatalogueError::reading(self.name, error))?
         };
-        from.map(|from| self.parse(file, from, end)).transpose()
+        from.map(|from| self.parse(file, from, end, buffer)).transpose()
     }
 
-    /// Parses the rows that start at `from` or later, and before `end`.
-    fn parse(&self, file: &mut File, from: u64, end: u64) -> Result<Block, CatalogueError> {
+    /// Parses the rows that start at `from` or later, and before `end`. The buffer serves one block after another.
+    fn parse(&self, file: &mut File, from: u64, end: u64, buffer: &mut Vec<u8>) -> Result<Block, CatalogueError> {
         file.seek(SeekFrom::Start(from)).map_err(|error| CatalogueError::reading(self.name, error))?;
         let input = Counted { input: Bounded { file, left: end - from }, progress: self.progress };
-        let mut scanner = Scanner::of_rows(Rows::new(input, from, 0), Arc::clone(&self.columns), self.name, self.query, end);
+        let rows = Rows::new(input, from, 0, std::mem::take(buffer));
+        let mut scanner = Scanner::of_rows(rows, Arc::clone(&self.columns), self.name, self.query, end);
         let mut times = Vec::new();
         let failure = loop {
             match scanner.next_match() {
@@ -171,7 +174,9 @@ impl Job<'_> {
             }
         };
         let (end, lines) = scanner.position();
-        Ok(Block { from, end, lines, times, bad_rows: scanner.skipped, failure })
+        let bad_rows;
+        (*buffer, bad_rows) = scanner.into_parts();
+        Ok(Block { from, end, lines, times, bad_rows, failure })
     }
 }
 

@@ -101,12 +101,13 @@ pub(super) struct Rows<R> {
 }
 
 impl<R: Read> Rows<R> {
-    /// The rows of `input`, which starts at a row's start: the byte `offset` of its file, on `line`.
-    pub(super) fn new(input: R, offset: u64, line: u64) -> Rows<R> {
+    /// The rows of `input`, which starts at a row's start: the byte `offset` of its file, on `line`. The buffer may be one
+    /// that has served before, whatever it holds.
+    pub(super) fn new(input: R, offset: u64, line: u64, buffer: Vec<u8>) -> Rows<R> {
         Rows {
             input,
             level: Level::new(),
-            buffer: vec![0; PIECE_BYTES],
+            buffer,
             length: 0,
             ended: false,
             returns: false,
@@ -122,6 +123,11 @@ impl<R: Read> Rows<R> {
             judged_from: 0,
             fault: None,
         }
+    }
+
+    /// Gives the buffer back, to serve again.
+    pub(super) fn into_buffer(self) -> Vec<u8> {
+        self.buffer
     }
 
     /// The place of the next row in the stream.

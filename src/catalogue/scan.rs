@@ -110,6 +110,11 @@ impl<'q, R: Read> Scanner<'q, R> {
         &self.columns
     }
 
+    /// Gives the buffer of the rows back, and the rows that were skipped.
+    pub(super) fn into_parts(self) -> (Vec<u8>, BadRows) {
+        (self.rows.into_buffer(), self.skipped)
+    }
+
     /// Where the next row starts, and on which line.
     pub(super) fn position(&self) -> (u64, u64) {
         (self.rows.position(), self.rows.line())

@@ -87,15 +87,14 @@ impl StampReader {
     /// `2015-01-01T08:49:53.200Z`, the form of the USGS. Anything unusual in it is left to the general way.
     #[inline]
     fn read_usual(&mut self, stamp: &[u8; 24]) -> Option<Timestamp> {
-        let (date, _) = stamp.split_first_chunk::<10>()?;
+        let (date, time) = stamp.split_first_chunk::<10>()?;
         if *date != self.date {
             self.day_start = day_start(date)?;
             self.date = *date;
         }
         // Eight bytes at a time: what is left of each after subtracting the form, a digit or nothing.
-        let [.., t, h1, h2, colon, m1, m2, other, s1, s2, point, f1, f2, f3, z] = *stamp;
-        let early = u64::from_le_bytes([t, h1, h2, colon, m1, m2, other, s1]) ^ u64::from_le_bytes(*b"T00:00:0");
-        let late = u64::from_le_bytes([other, s1, s2, point, f1, f2, f3, z]) ^ u64::from_le_bytes(*b":00.000Z");
+        let early = u64::from_le_bytes(*time.first_chunk()?) ^ u64::from_le_bytes(*b"T00:00:0");
+        let late = u64::from_le_bytes(*time.last_chunk()?) ^ u64::from_le_bytes(*b":00.000Z");
         // Adding lifts the top bit of each byte that is more than nine, or more than zero where no digit belongs.
         let wrong = early | early.wrapping_add(0x767f_7676_7f76_767f) | late | late.wrapping_add(0x7f76_7676_7f76_767f);
         if wrong & 0x8080_8080_8080_8080 != 0 {
