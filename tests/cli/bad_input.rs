@@ -64,6 +64,8 @@ fn wrong_questions() {
             ("replay good.csv --subscriber nobody", 2, &["there is no subscriber 'nobody'"]),
             ("replay good.csv --all-subscribers --rate 5/h", 2, &["cannot be used with"]),
             ("simulate clients --runs 0", 2, &[]),
+            ("demo", 1, &["there is no data/quakes_2015_2025.csv", "--catalogue"]),
+            ("demo --catalogue good.csv", 3, &["good.csv has no events from 2025-07-29T12:00:00Z"]),
         ],
     );
 }
