@@ -163,6 +163,30 @@ impl Span {
         self.0 as f64 / TICKS_PER_SECOND as f64
     }
 
+    /// For people, with its unit: `1 hour`, `90 minutes`.
+    #[must_use]
+    pub fn counted(self) -> String {
+        let short = self.to_string();
+        let (count, unit) = short.split_at(short.find(|c: char| !c.is_ascii_digit()).unwrap_or(short.len()));
+        let unit = match unit {
+            "w" => "week",
+            "d" => "day",
+            "h" => "hour",
+            "m" => "minute",
+            "s" => "second",
+            "ms" => "millisecond",
+            _ => "microsecond",
+        };
+        format!("{count} {unit}{}", if count == "1" { "" } else { "s" })
+    }
+
+    /// For people, to be put behind "any" or "per": `hour`, `90 minutes`.
+    #[must_use]
+    pub fn in_words(self) -> String {
+        let counted = self.counted();
+        counted.strip_prefix("1 ").map_or(counted.clone(), str::to_owned)
+    }
+
     /// The same length for the standard library's timers.
     #[must_use]
     pub const fn to_std(self) -> std::time::Duration {

@@ -156,9 +156,11 @@ fn as_text(times: &[Timestamp], per: Span, counts: &WindowCounts, busiest: u64, 
     let table = output::table(&columns, rows);
     let commands: Vec<_> = choices.iter().map(|choice| (choice.rate.to_string(), command(choice))).collect();
     format!(
-        "To lose nothing of {} events per {per}: a sliding log needs {busiest}, a token bucket as much as its rate leaves it.\n\
-         From {first} to {last}.\n\n{per_window}\n{table}\n\
+        "A sliding log must allow {} per {} to lose nothing; a token bucket may allow less, the larger it is.\n\
+         {} events from {first} to {last}.\n\n{per_window}\n{table}\n\
          A bucket beside its rate loses nothing of this history. To choose one (NAME is your subscriber's):\n{}",
+        output::count(busiest),
+        per.in_words(),
         output::count(times.len() as u64),
         output::pairs(&commands),
     )

@@ -26,7 +26,7 @@ impl Limit {
     #[must_use]
     pub fn promise(self) -> Promise {
         let most = self.most_in_any_window();
-        let (n, window) = (self.rate().limit(), in_words(self.rate().window()));
+        let (n, window) = (self.rate().limit(), self.rate().window().in_words());
         let sentence = match self.algorithm() {
             Algorithm::FixedWindow => format!("at most {n} in each {window} by the clock, at most {most} in any {window}"),
             Algorithm::SlidingLog => format!("at most {most} in any {window}"),
@@ -39,7 +39,7 @@ impl Limit {
                 format!("{burst}, {n} per {window} on average, at most {most} in any {window}")
             }
             Algorithm::LeakyBucket => {
-                let wait = counted(self.longest_wait());
+                let wait = self.longest_wait().counted();
                 let queue = match self.burst() {
                     1 => "none waits".to_owned(),
                     2 => format!("one may wait its turn, at most {wait}"),
@@ -121,26 +121,4 @@ impl Policy {
         }
         Promise { most_in_any_window, sentence: clauses.join("; ") }
     }
-}
-
-/// A window for people, to be put behind "any" or "per": `hour`, `90 minutes`.
-fn in_words(window: Span) -> String {
-    let counted = counted(window);
-    counted.strip_prefix("1 ").map_or(counted.clone(), str::to_owned)
-}
-
-/// A length of time for people: `1 hour`, `90 minutes`.
-fn counted(span: Span) -> String {
-    let short = span.to_string();
-    let (count, unit) = short.split_at(short.find(|c: char| !c.is_ascii_digit()).unwrap_or(short.len()));
-    let unit = match unit {
-        "w" => "week",
-        "d" => "day",
-        "h" => "hour",
-        "m" => "minute",
-        "s" => "second",
-        "ms" => "millisecond",
-        _ => "microsecond",
-    };
-    format!("{count} {unit}{}", if count == "1" { "" } else { "s" })
 }

@@ -3,7 +3,7 @@
 use svg::node::element::Group;
 
 use super::axis::{Scale, number};
-use super::canvas::{line, path, px, text, upright, width_of};
+use super::canvas::{WIDTH, line, path, px, text, upright, width_of};
 use super::time_axis::TimeScale;
 
 /// The area of the data, in pixels.
@@ -96,21 +96,27 @@ impl Frame {
             axis = axis.add(line("axis", (x, self.bottom), (x, self.bottom + 5.0)));
             axis = axis.add(text("small middle", x, self.bottom + 19.0, &tick.label));
             if let Some(below) = tick.below.filter(|below| !below.is_empty()) {
-                axis = axis.add(text("small muted middle", x, self.bottom + 34.0, &below));
+                let last = WIDTH - width_of(&below) / 2.0;
+                axis = axis.add(text("small muted middle", x.min(last), self.bottom + 34.0, &below));
             }
         }
         axis.add(text("small muted end", self.left - 32.0, self.bottom + 19.0, "UTC"))
     }
 }
 
-/// A bracket over `from` to `to` with a text above it, kept inside `across`.
+/// A bracket over `from` to `to` with a text above it. Both stay inside `across`: where the bracket is cut off it has no
+/// end.
 pub(super) fn bracket(across: (f64, f64), from: f64, to: f64, y: f64, label: &str) -> Group {
     const NARROWEST: f64 = 6.0;
+    const END: f64 = 6.0;
     let middle = f64::midpoint(from, to);
     let half = (to - from).max(NARROWEST) / 2.0;
+    let end = |at: f64| if (across.0 - NARROWEST..=across.1 + NARROWEST).contains(&at) { END } else { 0.0 };
+    let inside = |at: f64| if end(at) > 0.0 { at } else { at.clamp(across.0, across.1) };
     let (from, to) = (middle - half, middle + half);
-    let shape = format!("M{} {}V{}H{}V{}", px(from), px(y + 6.0), px(y), px(to), px(y + 6.0));
-    let room = width_of(label) / 2.0;
-    let centre = middle.clamp(across.0 + room.min((across.1 - across.0) / 2.0), (across.1 - room).max(across.0 + room));
+    let (left, right) = (inside(from), inside(to));
+    let shape = format!("M{} {}V{}H{}V{}", px(left), px(y + end(from)), px(y), px(right), px(y + end(to)));
+    let room = (width_of(label) / 2.0).min((across.1 - across.0) / 2.0);
+    let centre = f64::midpoint(left, right).clamp(across.0 + room, across.1 - room);
     Group::new().add(path("bracket", shape)).add(text("small middle count halo", centre, y - 5.0, label))
 }

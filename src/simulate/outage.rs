@@ -226,9 +226,9 @@ impl Outage {
         for (number, now) in requests.iter().enumerate() {
             let in_outage = away.contains(now);
             let turn = number % instances.len().max(1);
-            let mut alone = instances.get_mut(turn).filter(|_| in_outage);
+            let alone = instances.get_mut(turn).filter(|_| in_outage);
             let passes_at = passes_at_once_or_in_turn(alone.as_deref().unwrap_or(&shared), limit, *now);
-            let decider = alone.as_deref_mut().unwrap_or(&mut shared);
+            let decider = alone.unwrap_or(&mut shared);
             row.offered_in_outage += u64::from(in_outage);
             if decider.admit(*now, Request::ONE) == Verdict::Admitted {
                 row.admitted_in_outage += u64::from(in_outage);

@@ -188,14 +188,14 @@ pub struct UnsynchronisedRow {
 const RUSH: u64 = 4;
 
 impl Unsynchronised {
-    /// A fixed window of the limit, on 1 to 20 servers, with gaps of 1, 5 and 20 ms, 100 rushes.
+    /// A fixed window of the limit, on 1 to 20 servers, with gaps of 1, 2 and 5 ms, 100 rushes.
     ///
     /// # Errors
     /// [`SetupError`] never in practice: a rate makes a fixed window.
     pub fn usual(rate: Rate, seed: u64) -> Result<Unsynchronised, SetupError> {
         let limit = Limit::new(Algorithm::FixedWindow, rate, None)?;
         let servers = vec![1, 2, 4, 10, 20];
-        Ok(Unsynchronised { limit, servers, gaps: [1, 5, 20].map(Span::from_millis).to_vec(), rushes: 100, seed })
+        Ok(Unsynchronised { limit, servers, gaps: [1, 2, 5].map(Span::from_millis).to_vec(), rushes: 100, seed })
     }
 
     /// Runs the experiment.
@@ -209,17 +209,20 @@ impl Unsynchronised {
             let (sharing, servers, gap) = cases[task / rushes];
             self.rush(sharing, servers, gap, (task % rushes) as u64)
         });
-        let row = |((sharing, servers, gap), done): (&(Sharing, u32, Span), &[(u64, u64)])| UnsynchronisedRow {
+        Ok(cases.iter().zip(done.chunks(rushes)).map(|(case, done)| self.row(*case, done)).collect())
+    }
+
+    fn row(&self, (sharing, servers, gap): (Sharing, u32, Span), rushes: &[(u64, u64)]) -> UnsynchronisedRow {
+        UnsynchronisedRow {
             limit: self.limit,
-            sharing: *sharing,
-            servers: *servers,
-            gap: *gap,
+            sharing,
+            servers,
+            gap,
             offered: self.rush_size() * u64::from(self.rushes),
-            admitted: done.iter().map(|(admitted, _)| admitted).sum(),
-            busiest_window: Estimate::of(&done.iter().map(|(_, busiest)| *busiest as f64).collect::<Vec<_>>()),
-            worst_window: done.iter().map(|(_, busiest)| *busiest).max().unwrap_or(0),
-        };
-        Ok(cases.iter().zip(done.chunks(rushes)).map(row).collect())
+            admitted: rushes.iter().map(|(admitted, _)| admitted).sum(),
+            busiest_window: Estimate::of(&rushes.iter().map(|(_, busiest)| *busiest as f64).collect::<Vec<_>>()),
+            worst_window: rushes.iter().map(|(_, busiest)| *busiest).max().unwrap_or(0),
+        }
     }
 
     fn rush_size(&self) -> u64 {
@@ -264,10 +267,10 @@ impl Unsynchronised {
             (0..self.rush_size()).map(|_| (tick(stream.below(within)), stream.below(servers.into()))).collect();
         requests.sort_unstable();
         let mut shared = SharedLimiter::new(self.limit, sharing, servers as usize, gap);
-        let begin = |(at, server): (Timestamp, u64)| shared.begin(usize::try_from(server).unwrap_or(0), at);
-        let mut begun: Vec<Timestamp> = requests.into_iter().map(begin).collect();
-        begun.sort_unstable();
-        let passed: Vec<i128> = begun.into_iter().filter(|now| shared.admit(*now)).map(|now| i128::from(now.ticks())).collect();
+        let start = |(at, server): (Timestamp, u64)| shared.begin(usize::try_from(server).unwrap_or(0), at);
+        let mut starts: Vec<Timestamp> = requests.into_iter().map(start).collect();
+        starts.sort_unstable();
+        let passed: Vec<i128> = starts.into_iter().filter(|now| shared.admit(*now)).map(|now| i128::from(now.ticks())).collect();
         (passed.len() as u64, busiest_window(&passed, window.into()))
     }
 }

@@ -42,7 +42,7 @@ pub struct Candidate<'a> {
 pub struct Chunk {
     /// The subscribers' names with what was decided, in order.
     pub decided: Vec<(String, Plan)>,
-    /// Subscribers whose limiter cannot be read, with the fault: nothing was decided for them.
+    /// Subscribers whose limiter or settings cannot be read, with the fault: nothing was decided for them.
     pub undecided: Vec<(String, String)>,
     /// Whether subscribers are left for another chunk.
     pub more: bool,
@@ -92,13 +92,21 @@ impl Store {
         let transaction = begin.map_err(step("begin a decision"))?;
         let stored = undecided_subscribers(&transaction, task)?;
         let mut chunk = Chunk { more: stored.len() == usize::try_from(CHUNK).unwrap_or(usize::MAX), ..Chunk::default() };
-        let next = stored.last().map(|last| last.key.0 + 1);
-        for stored in stored {
+        let next = stored.last().map(|(key, ..)| key.0 + 1);
+        for (key, name, stored) in stored {
+            let stored = match stored {
+                Ok(stored) => stored,
+                Err(fault) => {
+                    let fault = format!("its settings cannot be read: {fault}");
+                    write_undecided(&transaction, task.event_key, key, &fault, now)?;
+                    chunk.undecided.push((name, fault));
+                    continue;
+                }
+            };
             if !stored.subscriber.interest.matches(&task.event) || !is_news(&transaction, task, &stored)? {
                 continue;
             }
-            let StoredSubscriber { key, subscriber, limiter, .. } = stored;
-            let name = subscriber.name.to_string();
+            let StoredSubscriber { subscriber, limiter, .. } = stored;
             let mut limiter = match limiter {
                 Ok(limiter) => carried(limiter, &subscriber, now),
                 Err(fault) => {
@@ -204,14 +212,17 @@ fn carried(limiter: Option<Limiter>, subscriber: &Subscriber, now: Timestamp) ->
     }
 }
 
+/// A row with its name, and what could be read of it.
+type Candidates = Vec<(SubscriberKey, String, rusqlite::Result<StoredSubscriber>)>;
+
 /// The next chunk of active subscribers without a decision on the event or on one that was merged into it.
-fn undecided_subscribers(transaction: &Transaction<'_>, task: &DispatchTask) -> Result<Vec<StoredSubscriber>, StoreError> {
+fn undecided_subscribers(transaction: &Transaction<'_>, task: &DispatchTask) -> Result<Candidates, StoreError> {
     let read = || -> rusqlite::Result<Vec<_>> {
         let mut statement = transaction.prepare_cached(queries::CANDIDATES)?;
-        let rows = statement.query_map(
-            named_params! { ":from": task.from, ":event": task.event_key, ":chunk": CHUNK },
-            StoredSubscriber::from_row,
-        )?;
+        let rows = statement
+            .query_map(named_params! { ":from": task.from, ":event": task.event_key, ":chunk": CHUNK }, |row| {
+                Ok((SubscriberKey(row.get("subscriber_key")?), row.get("name")?, StoredSubscriber::from_row(row)))
+            })?;
         rows.collect()
     };
     read().map_err(step("read the subscribers"))

@@ -1,6 +1,6 @@
 //! The outbox: claiming what is due under a lease, and settling what became of each attempt.
 
-use rusqlite::{Row, TransactionBehavior, named_params, params};
+use rusqlite::{Row, Transaction, TransactionBehavior, named_params, params};
 
 use super::rows::{At, Json, optional_at};
 use super::{Store, StoreError, queries, step};
@@ -35,21 +35,31 @@ pub enum Settlement {
 impl Store {
     /// Leases up to `most` deliveries that are due or whose lease ran out, the largest magnitude first.
     ///
-    /// A paused or disabled subscriber's wait until it is resumed.
+    /// A paused or disabled subscriber's wait until it is resumed. One that cannot be read is a dead letter at once, so that
+    /// it holds up no other.
     ///
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be read or written.
     pub fn claim(&mut self, owner: &str, most: usize, lease: Span, now: Timestamp) -> Result<Vec<Claimed>, StoreError> {
         let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = begin.map_err(step("begin claiming deliveries"))?;
-        let claimed: Vec<Claimed> = transaction
+        let found: Vec<(i64, rusqlite::Result<Claimed>)> = transaction
             .prepare_cached(queries::CLAIM)
             .and_then(|mut statement| {
                 let most = i64::try_from(most).unwrap_or(i64::MAX);
-                let rows = statement.query_map(named_params! { ":now": At(now), ":most": most }, claimed_from_row)?;
+                let rows = statement.query_map(named_params! { ":now": At(now), ":most": most }, |row| {
+                    Ok((row.get("delivery_key")?, claimed_from_row(row)))
+                })?;
                 rows.collect()
             })
             .map_err(step("find due deliveries"))?;
+        let mut claimed = Vec::with_capacity(found.len());
+        for (delivery_key, claim) in found {
+            match claim {
+                Ok(claim) => claimed.push(claim),
+                Err(fault) => bury(&transaction, delivery_key, &fault, now)?,
+            }
+        }
         for claim in &claimed {
             transaction
                 .prepare_cached(
@@ -125,6 +135,15 @@ impl Store {
         next.and_then(|mut statement| statement.query_row([], |row| optional_at(row, "at")))
             .map_err(step("find what is due next"))
     }
+}
+
+/// Makes a delivery that cannot be read a dead letter.
+fn bury(transaction: &Transaction<'_>, delivery_key: i64, fault: &rusqlite::Error, now: Timestamp) -> Result<(), StoreError> {
+    let sql = "UPDATE outbox SET status = 'dead', settled_at = ?2, detail = ?3, lease_owner = NULL, lease_until = NULL
+               WHERE delivery_key = ?1";
+    let detail = format!("it cannot be read in the database: {fault}");
+    let done = transaction.execute(sql, params![delivery_key, At(now), detail]);
+    done.map(|_| ()).map_err(step("set a delivery aside that cannot be read"))
 }
 
 fn claimed_from_row(row: &Row<'_>) -> rusqlite::Result<Claimed> {

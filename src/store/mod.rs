@@ -13,7 +13,7 @@ mod subscribers;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 pub use decisions::{Candidate, Chunk, DispatchTask, Waking};
 pub use deliveries::{Claimed, Settlement};
@@ -24,6 +24,9 @@ pub use subscribers::{StoredSubscriber, SubscriberKey};
 
 /// How long a statement waits for another process's transaction.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often, and how far apart, the write-ahead log is asked for: as long as [`BUSY_TIMEOUT`] together.
+const LOG_ATTEMPTS: u32 = 1_000;
+const LOG_PAUSE: Duration = Duration::from_millis(10);
 
 /// The migrations in order; `user_version` counts those applied.
 const MIGRATIONS: &[&str] = &[include_str!("../../migrations/0001_first.sql")];
@@ -97,11 +100,26 @@ impl Store {
 
 /// Durable at every commit: with a write-ahead log, `FULL` syncs the log before a commit answers.
 fn configure(connection: &Connection) -> rusqlite::Result<()> {
-    connection.pragma_update(None, "journal_mode", "WAL")?;
+    use_write_ahead_log(connection)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(())
+}
+
+/// Unlike other statements, this one does not wait for a process that does the same at this moment: SQLite answers busy at
+/// once, so that two who wait for each other do not wait for ever.
+fn use_write_ahead_log(connection: &Connection) -> rusqlite::Result<()> {
+    let mut attempts = 1;
+    loop {
+        match connection.pragma_update(None, "journal_mode", "WAL") {
+            Err(fault) if fault.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && attempts < LOG_ATTEMPTS => {
+                attempts += 1;
+                std::thread::sleep(LOG_PAUSE);
+            }
+            done => return done,
+        }
+    }
 }
 
 /// How many migrations were applied; none to a new file.

@@ -64,7 +64,12 @@ mod tests {
             connection.execute_batch(migration).expect("the schema");
         }
         let mut explain = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).expect(sql);
-        explain.query_map([], |row| row.get("detail")).expect(sql).collect::<Result<_, _>>().expect(sql)
+        let mut rows = explain.raw_query();
+        let mut plan = Vec::new();
+        while let Some(row) = rows.next().expect(sql) {
+            plan.push(row.get("detail").expect(sql));
+        }
+        plan
     }
 
     #[test]

@@ -42,6 +42,35 @@ fn all(place: &Place, cases: &[(&str, i32, &[&str])]) {
 }
 
 #[test]
+fn wrong_questions() {
+    all(
+        &prepared(),
+        &[
+            (
+                "min-bucket good.csv --curve 5..5/h",
+                2,
+                &["'5..5/h' is not a span of rates: expected FROM..TO/WINDOW, like 1..38/h"],
+            ),
+            ("min-bucket good.csv --curve 1-5/h", 2, &["'1-5/h' is not a span of rates"]),
+            ("min-bucket good.csv --lose 101%", 2, &["'101%' is not an accepted loss", "from 0 to 100"]),
+            ("min-bucket good.csv --bucket 0", 2, &["--bucket 0 holds nothing: expected a bucket of 1 or more"]),
+            ("min-bucket good.csv --threads 0", 2, &["--threads 0: expected 1 to 64"]),
+            ("min-bucket good.csv --time-format iso", 2, &["'iso' is not a time format: expected rfc3339, epoch-s"]),
+            ("min-bucket good.csv --time-column when", 3, &["good.csv, line 1: there is no column when"]),
+            ("min-bucket good.csv --plot no/such/place.svg", 1, &["cannot write no/such/place.svg"]),
+            ("min-bucket - -", 2, &["standard input (-) can be read only once"]),
+            ("recommend good.csv --per 0s", 2, &["longer than zero"]),
+            ("recommend none.csv", 1, &["none.csv", "throttler catalog fetch"]),
+            ("replay good.csv --subscriber nobody", 2, &["there is no subscriber 'nobody'"]),
+            ("replay good.csv --all-subscribers --rate 5/h", 2, &["cannot be used with"]),
+            ("simulate clients --runs 0", 2, &[]),
+            ("demo", 1, &["there is no data/quakes_2015_2025.csv", "--catalogue"]),
+            ("demo --catalogue good.csv", 3, &["good.csv has no events from 2025-07-29T12:00:00Z"]),
+        ],
+    );
+}
+
+#[test]
 fn wrong_flags() {
     all(
         &prepared(),

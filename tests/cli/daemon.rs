@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
@@ -11,43 +12,61 @@ use crate::place::{Place, quake, wait_for};
 use crate::receiver::Receiver;
 
 /// A daemon that does not outlive its test.
-pub struct Daemon(Child);
+pub struct Daemon {
+    child: Child,
+    log: PathBuf,
+    /// How often daemons of this log had come up before.
+    before: usize,
+}
+
+/// How often the log tells that a daemon has come up and listens for signals.
+fn starts(log: &Path) -> usize {
+    std::fs::read_to_string(log).map_or(0, |text| text.matches(" runs feed=").count())
+}
 
 impl Daemon {
     /// Starts it with the configuration `throttler.toml` of the place, its log in `log`.
     pub fn start(place: &Place) -> Daemon {
-        let log = File::options().create(true).append(true).open(place.path("log")).expect("a log");
+        Daemon::start_with(place, &[])
+    }
+
+    /// The same with these variables in its environment.
+    pub fn start_with(place: &Place, variables: &[(&str, &Path)]) -> Daemon {
+        let log = place.path("log");
+        let before = starts(&log);
+        let file = File::options().create(true).append(true).open(&log).expect("a log");
         let mut command = place.command(&["run"]);
-        command.env("THROTTLER_LOG", "throttler=debug,warn").stderr(log);
-        Daemon(command.spawn().expect("the daemon"))
+        command.env("THROTTLER_LOG", "throttler=debug,warn").env("NO_COLOR", "1").envs(variables.iter().copied()).stderr(file);
+        Daemon { child: command.spawn().expect("the daemon"), log, before }
     }
 
     pub fn signal(&self, signal: &str) {
-        let command = format!("kill -{signal} {}", self.0.id());
+        let command = format!("kill -{signal} {}", self.child.id());
         assert!(Command::new("sh").args(["-c", &command]).status().expect("a shell").success());
     }
 
     /// Stops it in order.
     pub fn stop(mut self) -> ExitStatus {
+        wait_for("it listens for signals", || (starts(&self.log) > self.before).then_some(()));
         self.signal("TERM");
         self.ended()
     }
 
     pub fn ended(&mut self) -> ExitStatus {
-        wait_for("the daemon ends", || self.0.try_wait().expect("its status"))
+        wait_for("the daemon ends", || self.child.try_wait().expect("its status"))
     }
 
     pub fn kill(mut self) {
-        self.0.kill().expect("killed");
-        self.0.wait().expect("its end");
+        self.child.kill().expect("killed");
+        self.child.wait().expect("its end");
     }
 }
 
 impl Drop for Daemon {
     fn drop(&mut self) {
         // One that has ended already cannot be killed.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -166,17 +185,10 @@ fn a_second_daemon_on_the_same_database_refuses_to_start() {
     let second = place.run(&["run"]);
     assert_eq!(second.status, Some(1));
     let expected =
-        format!("another throttler daemon (process {}) already runs on this database: throttler.db.lock", first.0.id());
+        format!("another throttler daemon (process {}) already runs on this database: throttler.db.lock", first.child.id());
     assert!(second.err.contains(&expected), "{}", second.err);
     assert_eq!(first.stop().code(), Some(0), "the first is not disturbed");
-    let again = Daemon::start(&place);
-    assert_eq!(
-        {
-            wait_for("it listens for signals", || log(&place).matches(" runs ").nth(1).map(|_| ()));
-            again.stop().code()
-        },
-        Some(0)
-    );
+    assert_eq!(Daemon::start(&place).stop().code(), Some(0), "and leaves its place to the next");
 }
 
 #[test]
@@ -184,9 +196,7 @@ fn systemd_is_told_when_it_is_ready_and_when_it_stops() {
     let place = place();
     let socket = UnixDatagram::bind(place.path("notify")).expect("a socket");
     socket.set_read_timeout(Some(Duration::from_mins(1))).expect("a deadline");
-    let log = File::create(place.path("log")).expect("a log");
-    let mut daemon =
-        Daemon(place.command(&["run"]).env("NOTIFY_SOCKET", place.path("notify")).stderr(log).spawn().expect("the daemon"));
+    let mut daemon = Daemon::start_with(&place, &[("NOTIFY_SOCKET", &place.path("notify"))]);
     let mut told = String::new();
     let mut hear = |word: &str| {
         let mut buffer = [0; 4_096];

@@ -24,8 +24,17 @@ fn every_command_explains_itself() {
         "subscriber import",
         "subscriber export",
         "min-bucket",
+        "recommend",
         "replay",
+        "simulate",
+        "simulate clients",
+        "simulate attack",
+        "simulate lockout",
+        "simulate split",
+        "simulate outage",
+        "simulate patterns",
         "ledger",
+        "demo",
     ] {
         let mut args: Vec<&str> = command.split(' ').collect();
         args.push("--help");

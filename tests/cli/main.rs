@@ -6,6 +6,7 @@ mod daemon;
 mod help;
 mod kills;
 mod place;
+mod questions;
 #[path = "../pipeline/receiver.rs"]
 #[allow(dead_code, reason = "its failures are for the tests of the pipeline")]
 mod receiver;

@@ -6,13 +6,11 @@ use throttler::time::Timestamp;
 
 use crate::support::{SECOND, all_limits, any_limit, at, cases, parsed};
 
-/// Takes all that is left, if it is anything.
+/// Takes all that is left. If that is nothing it asks all the same, so that the limiter sees the time.
 fn take_all(limiter: &mut Limiter, now: Timestamp) -> i128 {
     let left = u32::try_from(limiter.outlook(now, Request::ONE).remaining).expect("at most 10^9");
-    if left == 0 {
-        return 0;
-    }
-    assert_eq!(limiter.admit(now, Request::costing(left)), Verdict::Admitted);
+    let verdict = limiter.admit(now, Request::costing(left));
+    assert_eq!(verdict == Verdict::Admitted, left > 0, "what remains is admitted, and not one when none remains");
     left.into()
 }
 
@@ -23,8 +21,9 @@ fn most_times_w(limit: Limit, forward: i128, windows_entered: i128) -> i128 {
     match limit.algorithm() {
         Algorithm::FixedWindow => n * w * (1 + windows_entered),
         Algorithm::SlidingLog => n * w * (1 + forward / w),
-        // The estimate falls by at most n a window; by `below` it may stand just under n + 1.
-        Algorithm::SlidingCounter => (n + i128::from(limit.rule() == CounterRule::Below)) * w + n * forward,
+        // By `below` the estimate may stand just under n + 1, and what a clock that is set back takes along is rounded up to
+        // that; a window later it has fallen by as much.
+        Algorithm::SlidingCounter => (n + i128::from(limit.rule() == CounterRule::Below)) * (w + forward),
         Algorithm::TokenBucket | Algorithm::LeakyBucket => i128::from(limit.burst()) * w + n * forward,
     }
 }

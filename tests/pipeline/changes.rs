@@ -228,6 +228,9 @@ async fn the_command_line_writes_while_the_daemon_decides() {
         rig.see(&quakes).await;
     }
     writer.join().expect("the writer finished");
-    assert_eq!(rig.mails().len(), 40 * 5, "five each, the bucket's");
+    // The others may have been asked while they were active for a moment.
+    let delivered =
+        "SELECT count(*) FROM outbox JOIN subscribers USING (subscriber_key) WHERE name LIKE 's%' AND status = 'delivered'";
+    assert_eq!(rig.number(delivered), 40 * 5, "five each, the bucket's");
     rig.check_books();
 }

@@ -247,6 +247,25 @@ async fn a_limiter_that_cannot_be_read_decides_nothing_and_stops_nobody_else() {
 }
 
 #[tokio::test]
+async fn a_row_that_cannot_be_read_holds_up_no_other() {
+    let mut rig = Rig::with(&[mailed("anna"), mailed("bruno"), mailed("clara")]).await;
+    rig.pass(1);
+    rig.show(&[Quake::new(&rig, "us1", 5.1, 1)]);
+    rig.poll().await;
+    rig.sql().execute("UPDATE subscribers SET settings = '{}' WHERE name = 'anna'", []).expect("spoilt");
+    rig.dispatch().await;
+    assert_eq!(rig.outcomes("anna"), ["us1 undecided"]);
+    rig.sql().execute("UPDATE outbox SET alert = '{}' WHERE subscriber_key = 2", []).expect("spoilt");
+    rig.deliver().await;
+    assert_eq!(rig.mails(), ["M 5.1 - near us1"], "clara's");
+    let bruno = rig.ledger().into_iter().find(|row| row.subscriber == "bruno").expect("a row");
+    assert_eq!(bruno.delivery.as_deref(), Some("dead"));
+    let detail: String =
+        rig.sql().query_row("SELECT detail FROM outbox WHERE status = 'dead'", [], |row| row.get(0)).expect("one");
+    assert!(detail.starts_with("it cannot be read in the database: "), "{detail}");
+}
+
+#[tokio::test]
 async fn digest_of_a_spoilt_limiter_stops_nobody_elses() {
     let mut rig = Rig::fresh().await;
     let digesting = |who: &str| {

@@ -44,7 +44,7 @@ async fn the_pipeline_decides_on_the_days_of_the_great_quake_as_the_replay_does(
         };
         // The newest stand first; what aged out leaves.
         shown.insert(0, quake);
-        shown.truncate(30);
+        shown.truncate(10);
         rig.show(&shown);
         assert_eq!(rig.poll().await.new, 1, "{}", event.id);
         rig.dispatch().await;

@@ -1,4 +1,4 @@
-//! The pipeline as it runs, with the time set by hand: from a feed's file through SQLite on disk to receivers on loopback and a
+//! The pipeline as it runs, with the time set by hand: from a feed's file through a database on disk to receivers on loopback and a
 //! directory of messages.
 
 mod books;

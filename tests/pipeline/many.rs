@@ -47,7 +47,8 @@ async fn thousands_of_subscribers_are_each_decided_once() {
     let claimed =
         rig.store().claim("test", 100, throttler::time::Span::from_seconds(1), throttler::clock::Clock::now(&*rig.clock));
     let claimed = claimed.expect("claimed");
-    let magnitudes: Vec<_> = claimed.iter().filter_map(|claim| claim.alert.largest()?.magnitude).map(|m| m.value()).collect();
+    let magnitudes: Vec<_> =
+        claimed.iter().filter_map(|claim| claim.alert.largest()?.magnitude).map(throttler::event::Magnitude::value).collect();
     assert!(magnitudes.len() == 100 && magnitudes.iter().all(|m| (m - largest).abs() < 1e-9), "the largest are sent first");
     rig.check_books();
 }

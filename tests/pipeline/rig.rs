@@ -73,12 +73,12 @@ impl Quake {
     }
 
     fn feature(&self) -> serde_json::Value {
-        let ids: String = std::iter::once(&self.id).chain(&self.other_ids).map(|id| format!("{id},")).collect();
+        let ids: Vec<&str> = std::iter::once(&self.id).chain(&self.other_ids).map(String::as_str).collect();
         json!({
             "type": "Feature", "id": self.id,
             "properties": {
                 "mag": self.magnitude, "place": format!("near {}", self.id), "time": self.origin_at.millis(),
-                "updated": self.updated_at.millis(), "ids": format!(",{ids}"), "status": "automatic", "type": "earthquake",
+                "updated": self.updated_at.millis(), "ids": format!(",{},", ids.join(",")), "status": "automatic", "type": "earthquake",
                 "tsunami": 0, "alert": null, "magType": "mww",
             },
             "geometry": { "type": "Point", "coordinates": [160.3, 52.5, 20.0] },

@@ -7,21 +7,22 @@ fn poisson(mean: f64, k: u32) -> f64 {
     (1..=k).fold((-mean).exp(), |term, i| term * mean / f64::from(i))
 }
 
-fn percent(share: f64) -> f64 {
-    (share * 1e4).round() / 100.0
+/// To two decimals, as it is published.
+fn percent(share: f64) -> String {
+    format!("{:.2}", share * 100.0)
 }
 
 #[test]
 fn erlangs_b_gives_the_published_shares() {
     let served = |servers: u32, load: f64| percent(1.0 - erlang_b(100 / servers, load / f64::from(servers)));
-    assert_eq!([80.0, 100.0, 120.0].map(|load| served(1, load)), [99.60, 92.43, 80.37]);
+    assert_eq!([80.0, 100.0, 120.0].map(|load| served(1, load)), ["99.60", "92.43", "80.37"]);
     // Published from simulated runs as 95.0, 87.9 and 80.2.
-    assert_eq!([4, 10, 20].map(|servers| served(servers, 80.0)), [94.98, 87.83, 80.09]);
+    assert_eq!([4, 10, 20].map(|servers| served(servers, 80.0)), ["94.98", "87.83", "80.09"]);
 }
 
 #[test]
 fn the_truncated_poisson_distribution_gives_the_published_shares() {
-    assert_eq!([80.0, 100.0, 120.0].map(|load| percent(poisson_truncated(100, load))), [99.94, 96.01, 83.23]);
+    assert_eq!([80.0, 100.0, 120.0].map(|load| percent(poisson_truncated(100, load))), ["99.94", "96.01", "83.23"]);
 }
 
 #[test]

@@ -63,6 +63,11 @@ fn two_days(catalogue: &Path) -> Result<(Timestamp, Vec<Event>), Failure> {
     let min_magnitude = Some(Interest::default().min_magnitude);
     let filter = Filter { min_magnitude, from: Some(from), to: Some(to), ..Filter::default() };
     let query = Query { filter, ..Query::default() };
+    if !catalogue.exists() {
+        let missing = catalogue.display();
+        let advice = "run the demonstration in the project's directory, or name the catalogue with --catalogue";
+        return Err(anyhow::anyhow!("there is no {missing}: {advice}")).blame(Blame::Running);
+    }
     let (events, _) = read_events(&mut [Source::File(catalogue.to_owned())], &query)?;
     if events.is_empty() {
         return Err(anyhow::anyhow!("{} has no events from {FROM} to {TO}", catalogue.display())).blame(Blame::Data);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Found;
-use super::curve::rounded;
+use super::curve::{CurveAnswer, rounded};
 use crate::analysis::{LossyBucket, MinBucket, RateResult, Run, SmallestRate};
 use crate::cli::output::{self, Side};
 use crate::rate::Rate;
@@ -81,23 +81,19 @@ pub(super) fn as_text(found: &Found) -> String {
         [only] => format!("A bucket of {} loses none of {events} events at {}.", output::count(only.bucket), only.rate),
         _ => format!("The smallest buckets that lose none of {events} events."),
     };
-    let mut text = format!("{summary}\n{events} events from {first} to {last}.\n\n{}", results_as_text(needs));
-    for lossy in &found.lossy {
-        text += &format!(
-            "\nTo lose at most {} of them at {}, a bucket of {} is enough: it loses {}.\n",
+    let mut parts = vec![format!("{summary}\n{events} events from {first} to {last}.\n\n{}", results_as_text(needs))];
+    parts.extend(found.lossy.iter().map(|lossy| {
+        format!(
+            "To lose at most {} of them at {}, a bucket of {} is enough: it loses {}.\n",
             output::count(lossy.most),
             lossy.rate,
             output::count(lossy.found.bucket),
             output::count(lossy.found.lost),
-        );
-    }
-    if let Some((bucket, smallest)) = &found.smallest_rate {
-        text += &format!("\n{}\n", smallest_rate_as_text(*bucket, smallest));
-    }
-    if let Some(curve) = &found.curve {
-        text += &format!("\n{}", curve.as_text());
-    }
-    text
+        )
+    }));
+    parts.extend(found.smallest_rate.iter().map(|(bucket, smallest)| smallest_rate_as_text(*bucket, smallest) + "\n"));
+    parts.extend(found.curve.iter().map(CurveAnswer::as_text));
+    parts.join("\n")
 }
 
 fn results_as_text(needs: &MinBucket) -> String {

@@ -71,7 +71,7 @@ impl CurveAnswer {
     }
 
     pub fn as_text(&self) -> String {
-        let per = format!("rate per {}", self.window);
+        let per = format!("rate per {}", self.window.in_words());
         let columns = [
             (per.as_str(), Side::Right),
             ("bucket", Side::Right),
@@ -107,7 +107,7 @@ impl CurveAnswer {
         };
         plot::Curve {
             title: "The smallest bucket that loses nothing".to_owned(),
-            window: self.window.to_string(),
+            window: self.window.in_words(),
             corners: self.corners.iter().map(corner).collect(),
             whole_rates: self.whole.iter().map(|&(rate, bucket)| plot::WholeRate { rate, bucket }).collect(),
         }

@@ -55,7 +55,7 @@ fn as_json(args: &AttackArgs, found: &[AttackRow]) -> Value {
             }),
         )
     };
-    document(&args.common, args.rate, found.iter().map(result).collect())
+    document(&args.common, args.rate, &found.iter().map(result).collect::<Vec<_>>())
 }
 
 fn as_text(args: &AttackArgs, found: &[AttackRow]) -> String {

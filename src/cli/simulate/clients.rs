@@ -101,7 +101,7 @@ fn as_json(args: &ClientsArgs, setup: &Clients, found: &ClientsResult) -> Value 
         }
         value
     };
-    let mut value = document(&args.common, setup.rate, found.rows.iter().map(result).collect());
+    let mut value = document(&args.common, setup.rate, &found.rows.iter().map(result).collect::<Vec<_>>());
     value["runs"] = json!(setup.runs);
     value["length_s"] = json!(output::seconds(setup.length));
     value["token_bucket_against_counted_tokens"] = json!({ "compared": found.compared, "same": found.same });
@@ -125,33 +125,31 @@ fn compared_with_counter(setup: &Clients, found: &ClientsResult) -> Vec<(u64, u6
     setup.buckets.iter().filter_map(compare).collect()
 }
 
+const BEST_SAFE: &str = "The best safe bucket is the token bucket that serves most while its bucket and a window's refill stay \
+                         within the limit.\n";
+
 fn as_text(setup: &Clients, found: &ClientsResult) -> String {
-    let mut text = format!(
+    let mut lines = vec![format!(
         "{} runs of {} at {} with seed {}: every limiter got exactly the same requests.\n",
         setup.runs, setup.length, setup.rate, setup.seed
-    );
+    )];
     if found.compared > 0 {
-        text += &format!(
-            "The token bucket admitted as many as a bucket that counts its tokens in {} of {} runs.\n",
-            output::count(found.same),
-            output::count(found.compared)
-        );
+        let (same, compared) = (output::count(found.same), output::count(found.compared));
+        lines.push(format!("The token bucket admitted as many as one that counts its tokens in {same} of {compared} runs.\n"));
     }
-    for (bucket, at_least, of) in compared_with_counter(setup, found) {
-        text += &format!(
-            "A bucket of {bucket} serves at least what the sliding counter serves on {at_least} of {of} kinds of traffic.\n"
-        );
-    }
+    lines.extend(compared_with_counter(setup, found).into_iter().map(|(bucket, at_least, of)| {
+        format!("A bucket of {bucket} serves at least what the sliding counter serves on {at_least} of {of} kinds of traffic.\n")
+    }));
     if found.rows.iter().any(|row| row.role == Role::BestSafe) {
-        text += "The best safe bucket is the token bucket that serves most while its bucket and a window's refill stay within the limit.\n";
+        lines.push(BEST_SAFE.to_owned());
     }
     for shape in Shape::ALL {
         let rows: Vec<&ClientsRow> = found.rows.iter().filter(|row| row.shape == shape).collect();
         if !rows.is_empty() {
-            text += &shape_as_text(setup, shape, &rows);
+            lines.push(shape_as_text(setup, shape, &rows));
         }
     }
-    text
+    lines.concat()
 }
 
 /// Three tables, a row for each limiter, a column for each load.

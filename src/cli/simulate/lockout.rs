@@ -69,7 +69,7 @@ fn as_json(args: &LockoutArgs, found: &[LockoutRow]) -> Value {
             }),
         )
     };
-    document(&args.common, args.rate, found.iter().map(result).collect())
+    document(&args.common, args.rate, &found.iter().map(result).collect::<Vec<_>>())
 }
 
 fn as_text(setup: &Lockout, found: &[LockoutRow]) -> String {

@@ -79,7 +79,7 @@ impl From<SetupError> for Failure {
 }
 
 /// The document of the contract.
-fn document(common: &Common, rate: Rate, results: Vec<Value>) -> Value {
+fn document(common: &Common, rate: Rate, results: &[Value]) -> Value {
     json!({ "seed": common.seed, "rate": rate, "results": results })
 }
 

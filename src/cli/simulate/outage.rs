@@ -87,12 +87,13 @@ fn as_json(args: &OutageArgs, found: &[OutageRow]) -> Value {
             }),
         )
     };
-    document(&args.common, args.rate, found.iter().map(result).collect())
+    document(&args.common, args.rate, &found.iter().map(result).collect::<Vec<_>>())
 }
 
 fn as_text(setup: &Outage, found: &[OutageRow]) -> String {
     let mut text = format!(
-        "{} instances share {} for {}; their store is away from {} to {}.\n",
+        "{} instances share {} for {}; their store is away from {} to {}.\n\
+         Requests go to the instances in turn; of the leaky bucket the busiest stretch counts departures.\n",
         setup.instances, setup.rate, setup.length, setup.down_from, setup.down_to
     );
     for preset in &setup.presets {

@@ -52,14 +52,14 @@ fn as_json(args: &PatternsArgs, found: &[PatternRow]) -> Value {
             }),
         )
     };
-    document(&args.common, args.rate, found.iter().map(result).collect())
+    document(&args.common, args.rate, &found.iter().map(result).collect::<Vec<_>>())
 }
 
 fn as_text(args: &PatternsArgs, found: &[PatternRow]) -> String {
     let offered = |pattern: Pattern| found.iter().find(|row| row.pattern == pattern).map_or(0, |row| row.tally.offered);
     let pairs: Vec<(String, String)> = Pattern::ALL
         .iter()
-        .map(|pattern| (pattern.to_string(), format!("{}, {} requests", pattern.description(), offered(*pattern))))
+        .map(|pattern| (pattern.to_string(), format!("{} ({} requests)", pattern.description(), offered(*pattern))))
         .collect();
     let columns = [("limiter", Side::Left), ("bucket", Side::Right), ("A", Side::Right), ("B", Side::Right), ("C", Side::Right)];
     let first = found.iter().filter(|row| row.pattern == Pattern::A);

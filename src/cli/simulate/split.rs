@@ -36,7 +36,7 @@ pub(in crate::cli) struct SplitArgs {
     /// How long each run is
     #[arg(long, value_name = "DURATION", default_value = "2000m")]
     length: Span,
-    /// From reading the shared state to writing it back; may be given several times [default: 1ms, 5ms and 20ms]
+    /// From reading the shared state to writing it back; may be given several times [default: 1ms, 2ms and 5ms]
     #[arg(long = "gap", value_name = "DURATION", value_delimiter = ',')]
     gaps: Vec<Span>,
     #[command(flatten)]
@@ -70,7 +70,7 @@ pub(super) fn run(args: &SplitArgs) -> Result<(), Failure> {
 
 fn as_json(args: &SplitArgs, rows: &[SplitRow], shared: &[UnsynchronisedRow]) -> Value {
     let results = rows.iter().map(split_row).chain(shared.iter().map(shared_row));
-    document(&args.common, args.rate, results.collect())
+    document(&args.common, args.rate, &results.collect::<Vec<_>>())
 }
 
 fn split_row(result: &SplitRow) -> Value {
@@ -112,11 +112,11 @@ const fn sharing(sharing: Sharing) -> &'static str {
 
 /// A row for each shape and limiter, a column for each number of servers.
 fn split_as_text(split: &Split, rows: &[SplitRow]) -> String {
-    let mut text = format!(
+    let mut parts = vec![format!(
         "{} runs of {} at {} and {} % load with seed {}: share served, % ± standard error,\n\
          when requests go to the servers at random and each server holds its share of the limit.\n",
         split.runs, split.length, split.rate, split.load_percent, split.seed
-    );
+    )];
     let heads: Vec<String> = split.servers.iter().map(|servers| on_servers(*servers)).collect();
     let mut columns = vec![("limiter", Side::Left), ("bucket", Side::Right)];
     columns.extend(heads.iter().map(|head| (head.as_str(), Side::Right)));
@@ -131,9 +131,9 @@ fn split_as_text(split: &Split, rows: &[SplitRow]) -> String {
             let formula = ["  by Erlang's B".to_owned(), String::new()].into_iter().chain(exact.iter().cloned()).collect();
             [Some(served), (!exact.is_empty()).then_some(formula)].into_iter().flatten().collect::<Vec<_>>()
         });
-        text += &format!("\n{shape}: {}\n{}", shape.description(), output::table(&columns, lines));
+        parts.push(format!("\n{shape}: {}\n{}", shape.description(), output::table(&columns, lines)));
     }
-    text
+    parts.concat()
 }
 
 /// A row for each number of servers, a column for each gap.

@@ -59,7 +59,7 @@ impl Scene {
         if least > greatest {
             return Scale::linear(0.0, 10.0, frame.upward());
         }
-        let from = (least * 2.0).floor() / 2.0 - 1.0;
+        let from = (least * 2.0).floor() / 2.0 - 0.9;
         Scale::linear(from, greatest.ceil().max(from + 1.0), frame.upward())
     }
 }

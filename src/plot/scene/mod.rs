@@ -152,7 +152,7 @@ fn why(step: &Step<'_, '_>) -> String {
     format!("refused: {reason}{next}")
 }
 
-/// What the level of a limiter with a bucket counts.
+/// What is left in the bucket: a short word, because the axis is.
 fn level_name(algorithm: Algorithm) -> &'static str {
-    if algorithm == Algorithm::LeakyBucket { "free places" } else { "tokens left" }
+    if algorithm == Algorithm::LeakyBucket { "places" } else { "tokens" }
 }
