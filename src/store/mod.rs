@@ -107,7 +107,7 @@ fn configure(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Unlike other statements, this one does not wait for a process that does the same at this moment: SQLite answers busy at
+/// Unlike other statements, this one does not wait for a process that does the same at this moment: the answer is busy at
 /// once, so that two who wait for each other do not wait for ever.
 fn use_write_ahead_log(connection: &Connection) -> rusqlite::Result<()> {
     let mut attempts = 1;
