@@ -12,6 +12,7 @@ use serde::Serialize;
 use tempfile::NamedTempFile;
 
 use super::failure::{Blame, Blamed, Failure};
+use crate::event::Event;
 use crate::time::Span;
 
 /// How a result is printed.
@@ -138,6 +139,11 @@ pub(super) fn seconds(span: Span) -> serde_json::Number {
         // A span has finitely many seconds.
         serde_json::Number::from_f64(span.as_seconds()).unwrap_or_else(|| 0.into())
     }
+}
+
+/// Which event it is, in short, as JSON shows it where it is not the subject.
+pub(super) fn event_in_short(event: &Event) -> serde_json::Value {
+    serde_json::json!({ "id": event.id, "magnitude": event.magnitude, "time": event.origin_at })
 }
 
 /// A length of time for people: `47 min 51 s`, `6 h 12 min`, `2 d 4 h`; two units at most.

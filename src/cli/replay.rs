@@ -122,9 +122,7 @@ fn as_json(rate: Rate, events: &[Event], results: &[Replayed<'_>]) -> serde_json
             "busiest_window": result.busiest_window,
             "promise": promise.to_string(),
             "most_in_any_window": promise.most_in_any_window,
-            "largest_refused": result.largest_refused.map(|event| {
-                json!({ "id": event.id, "magnitude": event.magnitude, "time": event.origin_at })
-            }),
+            "largest_refused": result.largest_refused.map(output::event_in_short),
         });
         if result.limit.algorithm() == Algorithm::SlidingCounter {
             value["counter_rule"] = json!(result.limit.rule());

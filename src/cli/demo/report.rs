@@ -175,9 +175,7 @@ pub(super) fn as_json(course: &Course) -> serde_json::Value {
             "withheld": sum.withheld,
             "busiest_window": sum.busiest,
             "promise": stored.subscriber.policy.promise().to_string(),
-            "largest_withheld": sum.largest_withheld.map(|row| {
-                json!({ "id": row.event.id, "magnitude": row.event.magnitude, "time": row.event.origin_at })
-            }),
+            "largest_withheld": sum.largest_withheld.map(|row| output::event_in_short(&row.event)),
         })
     };
     json!({

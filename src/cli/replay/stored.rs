@@ -76,9 +76,7 @@ pub(super) fn as_json(events: &[Event], results: &[(&Subscriber, &StoredReplay<'
             "busiest_window": replayed.busiest_window,
             "promise": promise.to_string(),
             "most_in_any_window": promise.most_in_any_window,
-            "largest_refused": replayed.largest_refused.map(|event| {
-                json!({ "id": event.id, "magnitude": event.magnitude, "time": event.origin_at })
-            }),
+            "largest_refused": replayed.largest_refused.map(output::event_in_short),
             "longest_silence": replayed.longest_silence.map(|(from, to)| {
                 json!({ "from": from, "to": to, "duration_s": output::seconds(to.since(from)) })
             }),
