@@ -184,3 +184,15 @@ fn an_empty_ledger_says_so() {
     assert_eq!(place.run(&["ledger"]).ok(), "0 decisions, 0 of them refused by the limiter\n");
     assert_eq!(place.run(&["ledger", "--format", "json", "--subscriber", "anna"]).json(), serde_json::json!({ "decisions": [] }));
 }
+
+#[test]
+fn a_subscriber_to_events_that_are_not_recorded_is_told_so() {
+    let place = Place::new();
+    let note = "Note: the daemon records events of M 5.0 or more (feed.min_magnitude), smaller ones do not get here.\n";
+    let small = ["subscriber", "add", "anna", "--email", "anna@example.org", "--min-magnitude", "4.5"];
+    assert!(place.run(&small).ok().ends_with(note));
+    assert!(!place.run(&["subscriber", "set", "anna", "--min-magnitude", "5"]).ok().contains("Note:"));
+    assert!(place.run(&["subscriber", "set", "anna", "--min-magnitude", "4.9"]).ok().ends_with(note));
+    place.write("throttler.toml", "[feed]\nmin_magnitude = 4.5\n");
+    assert!(!place.run(&["subscriber", "set", "anna", "--min-magnitude", "4.6"]).ok().contains("Note:"));
+}

@@ -115,15 +115,17 @@ pub(super) fn run(global: &Global, command: SubscriberCommand) -> Result<(), Fai
 
 fn add(global: &Global, name: SubscriberName, flags: &SubscriberFlags) -> Result<(), Failure> {
     let subscriber = flags.new_subscriber(name)?;
-    check_destination(&Loaded::read(global)?, &subscriber).map_err(Failure::usage)?;
+    let loaded = Loaded::read(global)?;
+    check_destination(&loaded, &subscriber).map_err(Failure::usage)?;
     let secret = new_secret(&subscriber)?;
     open_store(global)?.add_subscribers(&[(subscriber.clone(), secret.clone())], SystemClock.now())?;
     output::print(&format!(
-        "Added {}: {} to {}.\nPromise: {}.\n{}",
+        "Added {}: {} to {}.\nPromise: {}.\n{}{}",
         subscriber.name,
         subscriber.interest,
         subscriber.destination,
         subscriber.policy.promise(),
+        left_out_by_the_feed(&loaded, &subscriber),
         told_once(secret.as_deref()),
     ))
 }
@@ -135,8 +137,9 @@ fn set(global: &Global, name: &SubscriberName, flags: &SubscriberFlags, replace_
     let mut store = open_existing_store(global)?;
     let before = store.subscriber(name)?.subscriber;
     let changed = flags.apply(before.clone())?;
+    let loaded = Loaded::read(global)?;
     if changed.destination != before.destination {
-        check_destination(&Loaded::read(global)?, &changed).map_err(Failure::usage)?;
+        check_destination(&loaded, &changed).map_err(Failure::usage)?;
     }
     let webhook = matches!(changed.destination, Destination::Webhook(_));
     if replace_secret && !webhook {
@@ -145,10 +148,11 @@ fn set(global: &Global, name: &SubscriberName, flags: &SubscriberFlags, replace_
     let secret = if webhook && (replace_secret || store.secret(name)?.is_none()) { new_secret(&changed)? } else { None };
     store.set_subscriber(&changed, secret.as_deref(), SystemClock.now())?;
     output::print(&format!(
-        "Changed {name}: {} to {}.\nPromise: {}.\n{}",
+        "Changed {name}: {} to {}.\nPromise: {}.\n{}{}",
         changed.interest,
         changed.destination,
         changed.policy.promise(),
+        left_out_by_the_feed(&loaded, &changed),
         told_once(secret.as_deref()),
     ))
 }
@@ -156,6 +160,15 @@ fn set(global: &Global, name: &SubscriberName, flags: &SubscriberFlags, replace_
 fn stand(global: &Global, name: &SubscriberName, standing: Standing, done: &str) -> Result<(), Failure> {
     open_existing_store(global)?.set_standing(name, standing, SystemClock.now())?;
     output::print(&format!("{name} is {done}.\n"))
+}
+
+/// Says so if the daemon records no events as small as the subscriber wants: they would be missed in silence.
+fn left_out_by_the_feed(loaded: &Loaded, subscriber: &Subscriber) -> String {
+    let (recorded, wanted) = (loaded.config.feed.min_magnitude, subscriber.interest.min_magnitude);
+    if wanted >= recorded {
+        return String::new();
+    }
+    format!("Note: the daemon records events of M {recorded} or more (feed.min_magnitude), smaller ones do not get here.\n")
 }
 
 /// Refuses a webhook that the configuration would never send to, while the operator is looking.
