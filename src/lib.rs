@@ -6,6 +6,8 @@
 // Core.
 pub mod alert;
 pub mod backoff;
+pub mod breaker;
+pub mod channel;
 pub mod event;
 pub mod identity;
 pub mod interest;

@@ -36,6 +36,7 @@ fn check(global: &Global) -> Result<(), Failure> {
         found.map_err(|fault| Failure::usage(format!("{}: cannot read {}: {fault}", loaded.at("feed.url"), file.display())))?;
     }
     loaded.check_delivery()?;
+    loaded.egress()?;
     let source = loaded.path.as_ref().map_or("no file, only defaults".to_owned(), |path| path.display().to_string());
     let email = loaded.config.email.smtp.as_deref().unwrap_or("none: what would be sent is logged");
     let rows = [

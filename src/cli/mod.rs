@@ -1,11 +1,13 @@
 //! The command line: one file a command. What a command does beyond reading words and printing is the library's.
 
+mod backup;
 mod config;
 mod demo;
 mod failure;
 mod input;
 mod ledger;
 mod min_bucket;
+mod outbox;
 mod output;
 mod recommend;
 mod replay;
@@ -69,8 +71,13 @@ enum Command {
     /// The laboratory: what limiters do with traffic made to order
     #[command(subcommand)]
     Simulate(simulate::SimulateCommand),
+    /// Show what is due and dead; put dead letters back, or end deliveries
+    #[command(subcommand)]
+    Outbox(outbox::OutboxCommand),
     /// Show every decision with its reason and what became of it
     Ledger(ledger::LedgerArgs),
+    /// Copy the database into a file while the daemon runs
+    Backup(backup::BackupArgs),
     /// The two days of the M8.8 through the real pipeline, at many times real speed, without network or configuration
     Demo(demo::DemoArgs),
 }
@@ -96,6 +103,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Replay(args) => replay::run(&global, &args),
         Command::Simulate(command) => simulate::run(&command),
         Command::Demo(args) => demo::run(&args),
+        Command::Backup(args) => backup::run(&global, &args),
+        Command::Outbox(command) => outbox::run(&global, &command),
         Command::Ledger(args) => ledger::run(&global, &args),
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     install_crypto();
     let loaded = Loaded::read(global)?;
     // Everything that can be wrong with the configuration is found before anything is touched.
-    let (url, delivery) = (loaded.feed_url()?, loaded.delivery()?);
+    let (url, delivery, egress) = (loaded.feed_url()?, loaded.delivery()?, loaded.egress()?);
     let path = loaded.database(global);
     let _lock = DaemonLock::acquire(&path)?;
     let store = Store::open(&path)?;
@@ -51,7 +51,7 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
         first_run: loaded.config.feed.first_run,
     };
     let ingester = Ingester { feed, rules, database: database.clone(), clock: Arc::clone(&clock) };
-    let service = Service { ingester, poll: loaded.config.feed.poll, delivery: Arc::new(delivery), database, clock };
+    let service = Service { ingester, poll: loaded.config.feed.poll, delivery: Arc::new(delivery), egress, database, clock };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async { service.run(StopSignal::from_process()?).await })?;
     Ok(())

@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 use super::Global;
 use super::failure::{Blame, Blamed, Failure};
 use crate::config::Config;
+use crate::daemon::Egress;
 use crate::delivery::{
     Delivery, DeliveryError, EmailChannel, EmailSender, EmailSettings, MailTransport, Password, Sender, WebhookSender,
     WebhookSettings,
 };
 use crate::feed::{Feed, FeedUrl, Settings as FeedSettings};
+use crate::rate::Rate;
 use crate::store::Store;
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// Where a configuration is looked for when none is named.
 const DEFAULT_CONFIGS: [&str; 2] = ["throttler.toml", "/etc/throttler/throttler.toml"];
@@ -71,6 +73,20 @@ impl Loaded {
             None => EmailChannel::Log,
         };
         Ok(Delivery { email, webhook: WebhookSender::new(webhook)? })
+    }
+
+    /// The limits on what leaves by each channel.
+    pub fn egress(&self) -> Result<Egress, Failure> {
+        let per_second = |key: &str, limit: Option<u32>| {
+            let rate = limit.map(|limit| Rate::new(limit.into(), Span::from_seconds(1))).transpose();
+            rate.map_err(|fault| Failure::usage(format!("{}: {fault}", self.at(key))))
+        };
+        let Config { email, webhook, .. } = &self.config;
+        Ok(Egress {
+            email: per_second("email.max_per_second", email.max_per_second)?,
+            per_host: per_second("webhook.max_per_second_per_host", webhook.max_per_second_per_host)?,
+            hosts: webhook.hosts.clone(),
+        })
     }
 
     /// Checks what the configuration says of the channels, without touching what it points to.

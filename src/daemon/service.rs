@@ -6,12 +6,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
-use super::{DaemonError, Database, Deliverer, Dispatched, Ingester, dispatch, systemd, with_causes};
+use super::{DaemonError, Database, Deliverer, Dispatched, Egress, Ingester, dispatch, systemd, with_causes};
 use crate::backoff;
 use crate::clock::Clock;
 use crate::delivery::Delivery;
 use crate::plan::Release;
-use crate::store::{Ingested, Store};
+use crate::store::{FromBackup, Ingested, Store};
 use crate::time::{Span, Timestamp};
 
 /// The longest that a stage sleeps: changes by the command line are found within it.
@@ -29,6 +29,7 @@ pub struct Service {
     /// Time between two polls.
     pub poll: Span,
     pub delivery: Arc<Delivery>,
+    pub egress: Egress,
     pub database: Database,
     pub clock: Arc<dyn Clock>,
 }
@@ -87,19 +88,25 @@ impl Service {
     /// # Errors
     /// [`DaemonError::Store`] if the database does not work at the start. Later faults are logged and survived.
     pub async fn run(self, stop: StopSignal) -> Result<(), DaemonError> {
-        let Service { ingester, poll, delivery, database, clock } = self;
+        let Service { ingester, poll, delivery, egress, database, clock } = self;
+        if let Some(FromBackup { made_at, may_repeat }) = database.with(Store::begin_from_backup).await? {
+            tracing::warn!(
+                "this database is a backup made at {made_at}: messages that were due then ({may_repeat}) may be sent a second \
+                 time, under the same ids; what was decided after the backup is decided again, under new ones"
+            );
+        }
         let recovered = database.with(Store::recover_leases).await?;
         if recovered > 0 {
             tracing::info!("{recovered} deliveries were under way when the daemon last stopped; they are attempted again");
         }
         let nudges = Nudges::default();
-        let deliverer = Deliverer::new(database.clone(), Arc::clone(&delivery), Arc::clone(&clock));
+        let deliverer = Deliverer::with_limits(database.clone(), Arc::clone(&delivery), Arc::clone(&clock), egress);
         tracing::info!(feed = %ingester.feed.url(), poll = %poll, "throttler {} runs", env!("CARGO_PKG_VERSION"));
         systemd::ready(&format!("polls {} every {poll}", ingester.feed.url()));
         tokio::join!(
             keep_ingesting(ingester, poll, &nudges, stop.clone()),
             keep_dispatching(&database, &*clock, &nudges, stop.clone()),
-            keep_delivering(deliverer, &database, &*clock, &nudges, stop),
+            keep_delivering(deliverer, &*clock, &nudges, stop),
         );
         delivery.close().await;
         tracing::info!("throttler stopped");
@@ -195,34 +202,22 @@ fn log_dispatched(dispatched: &Dispatched) {
     }
 }
 
-async fn keep_delivering(
-    mut deliverer: Deliverer,
-    database: &Database,
-    clock: &dyn Clock,
-    nudges: &Nudges,
-    mut stop: StopSignal,
-) {
+async fn keep_delivering(mut deliverer: Deliverer, clock: &dyn Clock, nudges: &Nudges, mut stop: StopSignal) {
     loop {
-        let next = match deliverer.start().await {
-            Ok(()) => database.with(|store| store.next_due()).await,
-            Err(fault) => Err(fault),
-        };
-        let pause = match next {
+        let pause = match deliverer.turn().await {
+            // With no room for another attempt there is nothing to start before one ends.
+            Ok(_) if deliverer.is_full() => IDLE,
             Ok(next) => until(next, clock.now()),
             Err(fault) => {
                 tracing::error!("nothing is delivered until this is mended: {}", with_causes(&fault));
-                STORE_RETRY
+                if !stop.sleep(STORE_RETRY).await {
+                    break;
+                }
+                continue;
             }
         };
-        let busy = deliverer.is_busy();
-        // With no room for another attempt there is nothing to start before one ends.
-        let pause = if deliverer.is_full() { IDLE } else { pause };
         tokio::select! {
-            settled = deliverer.settle(), if busy => {
-                if let Err(fault) = settled {
-                    tracing::error!("receipts are lost, these alerts are sent again: {}", with_causes(&fault));
-                }
-            }
+            () = deliverer.one_ended() => {}
             () = sleep(pause.to_std()) => {}
             () = nudges.deliver.notified() => {}
             () = stop.stopped() => break,

@@ -1,11 +1,13 @@
 //! The store: everything SQL. It speaks in domain terms (record these events, decide this chunk, claim these deliveries);
 //! each call that writes is one transaction.
 
+mod backup;
 mod decisions;
 mod deliveries;
 mod events;
 mod ledger;
 mod lock;
+mod outbox;
 mod queries;
 mod rows;
 mod subscribers;
@@ -15,11 +17,13 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
+pub use backup::{BackupPart, FromBackup};
 pub use decisions::{Candidate, Chunk, DispatchTask, Waking};
-pub use deliveries::{Claimed, Settlement};
+pub use deliveries::{Claim, Claimed, Settlement};
 pub use events::Ingested;
 pub use ledger::{LedgerRow, SubscriberCounts};
 pub use lock::DaemonLock;
+pub use outbox::{DeliveryStatus, OutboxRow, Retried};
 pub use subscribers::{StoredSubscriber, SubscriberKey};
 
 /// How long a statement waits for another process's transaction.
@@ -29,8 +33,11 @@ const LOG_ATTEMPTS: u32 = 1_000;
 const LOG_PAUSE: Duration = Duration::from_millis(10);
 
 /// The migrations in order; `user_version` counts those applied.
-const MIGRATIONS: &[&str] =
-    &[include_str!("../../migrations/0001_first.sql"), include_str!("../../migrations/0002_quiet_hours.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../../migrations/0001_first.sql"),
+    include_str!("../../migrations/0002_quiet_hours.sql"),
+    include_str!("../../migrations/0005_outbox.sql"),
+];
 
 /// The `application_id` that the first migration writes into the file.
 const APPLICATION_ID: i64 = 0x7468_726F;
@@ -56,6 +63,8 @@ pub enum StoreError {
     Migrate { path: PathBuf, source: rusqlite::Error },
     #[error("cannot {step}")]
     Sql { step: &'static str, source: rusqlite::Error },
+    #[error("the copy {path} is not sound: {fault}")]
+    Copy { path: PathBuf, fault: String },
     #[error("cannot read {what} in the database: {fault}")]
     Row { what: String, fault: String },
     #[error("another throttler daemon (process {pid}) already runs on this database: {lock}")]
@@ -64,6 +73,10 @@ pub enum StoreError {
     Lock { lock: PathBuf, source: std::io::Error },
     #[error("there is no subscriber '{0}'; `throttler subscriber list` shows them")]
     NoSubscriber(String),
+    #[error("there is no delivery '{0}'; `throttler outbox list --status all` shows them")]
+    NoDelivery(String),
+    #[error("delivery '{id}' is {found}: expected {expected}")]
+    WrongStatus { id: String, found: String, expected: &'static str },
     #[error("there is already a subscriber '{0}'; `throttler subscriber set` changes it")]
     SubscriberExists(String),
 }

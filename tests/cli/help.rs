@@ -33,6 +33,11 @@ fn every_command_explains_itself() {
         "simulate split",
         "simulate outage",
         "simulate patterns",
+        "outbox",
+        "outbox list",
+        "outbox retry",
+        "outbox drop",
+        "backup",
         "ledger",
         "demo",
     ] {

@@ -5,6 +5,7 @@ mod catalogues;
 mod daemon;
 mod help;
 mod kills;
+mod outbox;
 mod place;
 mod questions;
 #[path = "../pipeline/receiver.rs"]

@@ -1,6 +1,7 @@
 //! The pipeline as it runs, with the time set by hand: from a feed's file through a database on disk to receivers on loopback and a
 //! directory of messages.
 
+mod backup;
 mod books;
 mod changes;
 mod crash;
@@ -9,6 +10,7 @@ mod great_quake;
 mod many;
 mod news;
 mod opening;
+mod outbox;
 mod quiet;
 mod receiver;
 mod rig;

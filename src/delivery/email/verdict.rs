@@ -87,16 +87,19 @@ pub(super) fn accepted(host: &str, answer: &str) -> Outcome {
 /// The outcome of a failure.
 pub(super) fn judge(host: &str, failure: &Failure) -> Outcome {
     let Some((code, words)) = failure.reply() else {
-        return Outcome::transient(&no_reply(host, failure));
+        return Outcome::host_failed(&no_reply(host, failure), None);
     };
     let what = failure.step.words();
+    let before_the_message = matches!(failure.step, Step::Connection | Step::StartTls | Step::Login);
     if code < 500 {
-        return Outcome::transient(&format!("{host} put off {what}: {code} {words}"));
+        let reason = format!("{host} put off {what}: {code} {words}");
+        // 421 is the server's goodbye, wherever it comes.
+        return if before_the_message || code == 421 { Outcome::host_failed(&reason, None) } else { Outcome::transient(&reason) };
     }
     let reason = format!("{host} refused {what}: {code} {words}");
     match failure.step {
-        Step::Connection | Step::StartTls | Step::Login => Outcome::transient(&reason),
-        Step::Sender | Step::Recipient if code == 530 => Outcome::transient(&reason),
+        Step::Connection | Step::StartTls | Step::Login => Outcome::host_failed(&reason, None),
+        Step::Sender | Step::Recipient if code == 530 => Outcome::host_failed(&reason, None),
         Step::Sender | Step::Data => Outcome::permanent(&reason, false),
         Step::Recipient | Step::Content => Outcome::permanent(&reason, mailbox_is_gone(failure.step, code, &words)),
     }
