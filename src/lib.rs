@@ -19,6 +19,7 @@ pub mod quiet;
 pub mod rate;
 pub mod subscriber;
 pub mod time;
+pub mod withholding;
 
 // Lab.
 pub mod analysis;

@@ -11,6 +11,7 @@ mod outbox;
 mod output;
 mod recommend;
 mod replay;
+mod report;
 mod run;
 mod setup;
 mod simulate;
@@ -76,6 +77,8 @@ enum Command {
     Outbox(outbox::OutboxCommand),
     /// Show every decision with its reason and what became of it
     Ledger(ledger::LedgerArgs),
+    /// Show who is being held back most, what became of all events, which destinations are dead
+    Report(report::ReportArgs),
     /// Copy the database into a file while the daemon runs
     Backup(backup::BackupArgs),
     /// The two days of the M8.8 through the real pipeline, at many times real speed, without network or configuration
@@ -103,6 +106,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Replay(args) => replay::run(&global, &args),
         Command::Simulate(command) => simulate::run(&command),
         Command::Demo(args) => demo::run(&args),
+        Command::Report(args) => report::run(&global, &args),
         Command::Backup(args) => backup::run(&global, &args),
         Command::Outbox(command) => outbox::run(&global, &command),
         Command::Ledger(args) => ledger::run(&global, &args),

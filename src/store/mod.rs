@@ -9,6 +9,7 @@ mod ledger;
 mod lock;
 mod outbox;
 mod queries;
+mod report;
 mod rows;
 mod subscribers;
 
@@ -24,6 +25,7 @@ pub use events::Ingested;
 pub use ledger::{LedgerRow, SubscriberCounts};
 pub use lock::DaemonLock;
 pub use outbox::{DeliveryStatus, OutboxRow, Retried};
+pub use report::SubscriberReport;
 pub use subscribers::{StoredSubscriber, SubscriberKey};
 
 /// How long a statement waits for another process's transaction.

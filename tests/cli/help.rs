@@ -39,6 +39,7 @@ fn every_command_explains_itself() {
         "outbox drop",
         "backup",
         "ledger",
+        "report",
         "demo",
     ] {
         let mut args: Vec<&str> = command.split(' ').collect();

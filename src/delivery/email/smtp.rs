@@ -25,7 +25,7 @@ use crate::delivery::outcome::Outcome;
 use crate::time::{Span, Timestamp};
 
 /// Idle connections kept for the next message.
-const MAX_IDLE: usize = 8;
+const MAX_IDLE: usize = 32;
 /// How long an idle connection is kept; servers hang up after five minutes or less.
 const MAX_IDLE_TIME: Span = Span::from_seconds(60);
 /// The longest that a goodbye may take.

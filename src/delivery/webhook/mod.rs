@@ -41,7 +41,7 @@ const MAX_ANSWER_BYTES: usize = 4_096;
 /// The longest first line of an answer in a reason, in characters.
 const MAX_ANSWER_CHARS: usize = 120;
 /// Idle connections kept open to one host.
-const MAX_IDLE_PER_HOST: usize = 8;
+const MAX_IDLE_PER_HOST: usize = 128;
 
 /// How webhooks are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
