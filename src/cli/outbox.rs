@@ -74,7 +74,7 @@ pub(super) struct RetryArgs {
     #[arg(long)]
     all_dead: bool,
     /// Of them, only this subscriber's
-    #[arg(long, value_name = "NAME", requires = "all_dead")]
+    #[arg(long, value_name = "NAME", conflicts_with = "ids")]
     subscriber: Option<SubscriberName>,
 }
 

@@ -133,9 +133,9 @@ fn as_text(reports: &[SubscriberReport], from: Timestamp, to: Timestamp, limit: 
     let refused: u64 = reports.iter().map(|report| report.refused).sum();
     let held_back = reports.iter().filter(|report| sustained_days(report).is_some()).count();
     let mut text = format!(
-        "{} decisions for {} subscribers from {from} to {to}, {} refused by a limiter; sustained withholding: {held_back}\n",
-        output::count(counts.iter().sum()),
-        output::count(reports.len() as u64),
+        "{} for {} from {from} to {to}, {} refused by a limiter; sustained withholding: {held_back}\n",
+        counted(counts.iter().sum(), "decision"),
+        counted(reports.len() as u64, "subscriber"),
         output::count(refused),
     );
     let outcomes: Vec<(&str, String)> = Outcome::ALL
@@ -153,6 +153,10 @@ fn as_text(reports: &[SubscriberReport], from: Timestamp, to: Timestamp, limit: 
         text += &format!("\nDead destinations\n{}", dead_destinations(&dead, limit));
     }
     text
+}
+
+fn counted(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", output::count(count), if count == 1 { "" } else { "s" })
 }
 
 fn held_back_most(reports: &[SubscriberReport], limit: usize) -> String {

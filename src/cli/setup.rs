@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::Global;
 use super::failure::{Blame, Blamed, Failure};
+use crate::channel::Channel;
 use crate::config::Config;
 use crate::daemon::Egress;
 use crate::delivery::{
@@ -13,6 +14,7 @@ use crate::delivery::{
 use crate::feed::{Feed, FeedUrl, Settings as FeedSettings};
 use crate::rate::Rate;
 use crate::store::Store;
+use crate::subscriber::{Destination, WebhookUrl};
 use crate::time::{Span, Timestamp};
 
 /// Where a configuration is looked for when none is named.
@@ -85,7 +87,17 @@ impl Loaded {
         Ok(Egress {
             email: per_second("email.max_per_second", email.max_per_second)?,
             per_host: per_second("webhook.max_per_second_per_host", webhook.max_per_second_per_host)?,
-            hosts: webhook.hosts.clone(),
+            hosts: webhook.hosts.iter().map(|(host, rate)| Ok((self.host(host)?, *rate))).collect::<Result<_, Failure>>()?,
+        })
+    }
+
+    /// A host of `webhook.hosts` in the form in which channels have it.
+    fn host(&self, text: &str) -> Result<String, Failure> {
+        let url = format!("https://{text}/").parse::<WebhookUrl>().ok().filter(|url| url.as_url().path() == "/");
+        let channel = url.map(|url| Channel::of(&Destination::Webhook(url)));
+        channel.as_ref().and_then(Channel::host).map(str::to_owned).ok_or_else(|| {
+            let at = self.at("webhook.hosts");
+            Failure::usage(format!("{at}: '{text}' is not a host: expected one like hooks.example.org, or with its port"))
         })
     }
 

@@ -11,7 +11,7 @@ use crate::backoff;
 use crate::clock::Clock;
 use crate::delivery::Delivery;
 use crate::plan::Release;
-use crate::store::{FromBackup, Ingested, Store};
+use crate::store::{FromBackup, Ingested, Store, StoreError};
 use crate::time::{Span, Timestamp};
 
 /// The longest that a stage sleeps: changes by the command line are found within it.
@@ -75,6 +75,33 @@ impl StopSignal {
     }
 }
 
+/// What a stage says of a database that does not work: one line when it begins or changes, one when it is over.
+struct StoreTrouble {
+    /// What does not happen meanwhile.
+    stage: &'static str,
+    told: Option<String>,
+}
+
+impl StoreTrouble {
+    fn new(stage: &'static str) -> StoreTrouble {
+        StoreTrouble { stage, told: None }
+    }
+
+    fn is(&mut self, fault: &StoreError) {
+        let line = with_causes(fault);
+        if self.told.as_ref() != Some(&line) {
+            tracing::error!("nothing is {} until this is mended: {line}", self.stage);
+            self.told = Some(line);
+        }
+    }
+
+    fn is_over(&mut self) {
+        if self.told.take().is_some() {
+            tracing::info!("the database works again: what was not {} is now", self.stage);
+        }
+    }
+}
+
 /// How the stages wake each other; a timer makes sure where a nudge is lost.
 #[derive(Default)]
 struct Nudges {
@@ -116,6 +143,7 @@ impl Service {
 
 async fn keep_ingesting(mut ingester: Ingester, poll: Span, nudges: &Nudges, mut stop: StopSignal) {
     let mut failures = 0;
+    let mut trouble = StoreTrouble::new("recorded");
     loop {
         let polled = tokio::select! {
             polled = ingester.poll() => polled,
@@ -124,9 +152,15 @@ async fn keep_ingesting(mut ingester: Ingester, poll: Span, nudges: &Nudges, mut
         let pause = match polled {
             Ok(brought) => {
                 failures = 0;
+                trouble.is_over();
                 log_ingested(brought);
                 nudges.dispatch.notify_one();
                 poll
+            }
+            // The feed is not to blame, and shows the same again.
+            Err(DaemonError::Store(fault)) => {
+                trouble.is(&fault);
+                STORE_RETRY.min(poll)
             }
             Err(fault) => {
                 let random = getrandom::u64().unwrap_or(u64::MAX);
@@ -155,6 +189,7 @@ fn log_ingested(ingested: Option<Ingested>) {
 }
 
 async fn keep_dispatching(database: &Database, clock: &dyn Clock, nudges: &Nudges, mut stop: StopSignal) {
+    let mut trouble = StoreTrouble::new("decided");
     loop {
         let done = dispatch::all(database, clock, |dispatched| {
             log_dispatched(dispatched);
@@ -170,9 +205,12 @@ async fn keep_dispatching(database: &Database, clock: &dyn Clock, nudges: &Nudge
             Err(fault) => Err(fault),
         };
         let pause = match next {
-            Ok(next) => until(next, clock.now()),
+            Ok(next) => {
+                trouble.is_over();
+                until(next, clock.now())
+            }
             Err(fault) => {
-                tracing::error!("nothing is decided until this is mended: {}", with_causes(&fault));
+                trouble.is(&fault);
                 STORE_RETRY
             }
         };
@@ -203,17 +241,20 @@ fn log_dispatched(dispatched: &Dispatched) {
 }
 
 async fn keep_delivering(mut deliverer: Deliverer, clock: &dyn Clock, nudges: &Nudges, mut stop: StopSignal) {
+    let mut trouble = StoreTrouble::new("delivered");
     loop {
         let pause = match deliverer.turn().await {
-            // With no room for another attempt there is nothing to start before one ends.
-            Ok(_) if deliverer.is_full() => IDLE,
-            Ok(next) => until(next, clock.now()),
+            Ok(next) => {
+                trouble.is_over();
+                // With no room for another attempt there is nothing to start before one ends.
+                if deliverer.is_full() { IDLE } else { until(next, clock.now()) }
+            }
             Err(fault) => {
-                tracing::error!("nothing is delivered until this is mended: {}", with_causes(&fault));
-                if !stop.sleep(STORE_RETRY).await {
-                    break;
+                trouble.is(&fault);
+                if stop.sleep(STORE_RETRY).await {
+                    continue;
                 }
-                continue;
+                break;
             }
         };
         tokio::select! {

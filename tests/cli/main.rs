@@ -14,5 +14,7 @@ mod receiver;
 #[path = "../delivery/smtp_server.rs"]
 #[allow(dead_code, reason = "its faults are for the tests of delivery")]
 mod smtp_server;
+mod report;
+mod storage;
 mod subscribers;
 mod whole_way;
