@@ -72,9 +72,9 @@ impl<'q, R: Read> Events<'q, R> {
 
     fn next_event(&mut self) -> Result<Option<Event>, CatalogueError> {
         while let Some((row, origin_at)) = self.scanner.next_match()? {
-            match event(&self.places, self.scanner.bytes(&row), &row, origin_at) {
+            match event(&self.places, &self.scanner, &row, origin_at) {
                 Ok(event) => return Ok(Some(event)),
-                Err(fault) => self.scanner.refuse(row.line, fault)?,
+                Err(fault) => self.scanner.refuse(self.scanner.line_of(&row), fault)?,
             }
         }
         Ok(None)
@@ -111,15 +111,15 @@ pub fn read_events(sources: &mut [Source], query: &Query) -> Result<(Vec<Event>,
     Ok((all, bad_rows))
 }
 
-fn event(places: &Places, bytes: &[u8], row: &Row, origin_at: Timestamp) -> Result<Event, Fault> {
-    let values: Vec<_> = fields(bytes).map(unquoted).collect();
+fn event<R: Read>(places: &Places, scanner: &Scanner<'_, R>, row: &Row, origin_at: Timestamp) -> Result<Event, Fault> {
+    let values: Vec<_> = fields(scanner.bytes(row)).map(unquoted).collect();
     let value = |place: Option<usize>| place.and_then(|index| values.get(index)).map_or(&b""[..], |value| value);
     let text = |place| String::from_utf8_lossy(value(place)).into_owned();
     let given = |place| Some(text(place)).filter(|text| !text.is_empty());
 
     let id: EventId = match given(places.id) {
         Some(id) => id.parse().map_err(|_| Fault::value("id", id.as_bytes(), "an event id: expected letters and digits"))?,
-        None => format!("line-{}", row.line).parse().map_err(|_| Fault::value("id", b"", "an event id"))?,
+        None => format!("line-{}", scanner.line_of(row)).parse().map_err(|_| Fault::value("id", b"", "an event id"))?,
     };
     let updated_at = match given(places.updated) {
         Some(updated) => Some(updated.parse().map_err(|_| {
