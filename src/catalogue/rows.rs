@@ -32,6 +32,13 @@ pub(super) struct Row {
     pub fields: usize,
 }
 
+/// What [`Rows::take_while`] offers rows to. A trait and not a closure, because it must be compiled into its caller.
+pub(super) trait TakeRow {
+    /// Takes a row: its bytes, how many fields it has, and where separators stand in its first 64 bytes, as bits, perhaps
+    /// with those of rows behind it. `None` leaves it as it is.
+    fn take(&mut self, row: &[u8], fields: usize, separators: u64) -> Option<()>;
+}
+
 /// Why there is no next row.
 pub(super) enum Stop {
     Read(io::Error),
@@ -130,6 +137,11 @@ impl<R: Read> Rows<R> {
         self.buffer
     }
 
+    /// What the processor can do.
+    pub(super) fn level(&self) -> Level {
+        self.level
+    }
+
     /// The place of the next row in the stream.
     pub(super) fn position(&self) -> u64 {
         self.offset + self.row as u64
@@ -173,20 +185,21 @@ impl<R: Read> Rows<R> {
         Ok(&self.buffer[self.row..self.length])
     }
 
-    /// Passes over the rows that have been found and start before the byte `stop` of the stream, as long as `take` takes
-    /// them: from each row's bytes, the number of its fields, and where the separators stand in its first 64 bytes, as
-    /// bits, perhaps with those of rows behind it. The first one that is not taken, or is not as simple as that, is left
-    /// to [`Rows::next_row`]. What changes from row to row is kept in registers: this is the innermost loop of all.
-    #[inline]
-    pub(super) fn take_while(&mut self, stop: u64, mut take: impl FnMut(&[u8], usize, u64) -> bool) {
+    /// Passes over the rows that have been found and start before the byte `stop` of the stream, as long as `usual` takes
+    /// them. The first one that it does not take, or that was found in two pieces, is left to [`Rows::next_row`]. What
+    /// changes from row to row is kept in registers: this is the innermost loop of all.
+    #[expect(clippy::inline_always, reason = "the caller decides for which processor it is compiled")]
+    #[inline(always)]
+    pub(super) fn take_while(&mut self, stop: u64, usual: &mut impl TakeRow) {
         let stop = usize::try_from(stop.saturating_sub(self.offset)).unwrap_or(usize::MAX);
         let (mut row, mut separators, mut taken) = (self.row, self.separators_before, 0);
         for found in self.ahead.get(self.taken..self.found).unwrap_or_default() {
             let (Some(bytes), Some(near)) = (self.buffer.get(row..found.end), self.judged.near_separators(row)) else { break };
             let bytes = if self.returns { bytes.strip_suffix(b"\r").unwrap_or(bytes) } else { bytes };
-            if row >= stop || bytes.len() > MAX_ROW_BYTES || !take(bytes, found.separators - separators + 1, near) {
+            if row >= stop || bytes.len() > MAX_ROW_BYTES {
                 break;
             }
+            let Some(()) = usual.take(bytes, found.separators - separators + 1, near) else { break };
             (row, separators) = (found.end + 1, found.separators);
             taken += 1;
         }
@@ -322,7 +335,8 @@ impl<R: Read> Rows<R> {
 
 impl Judged {
     /// Where separators stand in the 64 bytes from a place on, as bits; not known for a place in an earlier piece.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "see its caller")]
+    #[inline(always)]
     fn near_separators(&self, place: usize) -> Option<u64> {
         let place = place.checked_sub(self.from)?;
         let (chunk, bit) = (place / CHUNK, place % CHUNK);

@@ -5,9 +5,11 @@ use std::io::{self, Read};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use fearless_simd::dispatch;
+
 use super::error::{BadRow, BadRows, CatalogueError, Fault};
 use super::header::{self, Columns, Opened, near_field, raw_field, unquoted};
-use super::rows::{Row, Rows, Stop};
+use super::rows::{Row, Rows, Stop, TakeRow};
 use super::stamp::StampReader;
 use super::{Query, Source, parallel};
 use crate::event::Magnitude;
@@ -153,33 +155,26 @@ impl<'q, R: Read> Scanner<'q, R> {
         Ok(!batch.is_empty())
     }
 
-    /// Takes rows that have been found already, as long as they are of the usual form, as nearly all are: the time first, a
-    /// short magnitude near it. Every other row, good or bad, is left to [`Scanner::judge`].
+    /// Takes rows that have been found already, as long as they are of the usual form; every other row, good or bad, is left
+    /// to [`Scanner::judge`].
     fn take_usual(&mut self, batch: &mut Vec<Timestamp>, most: usize) {
         let (columns, filter) = (&*self.columns, &self.query.filter);
         if columns.time != 0 || columns.kind.is_some() {
             return;
         }
-        let (count, magnitude, least) = (columns.count, columns.magnitude, filter.min_magnitude);
-        let (from, to) = (filter.from.unwrap_or(Timestamp::MIN), filter.to);
-        // A copy that stays in registers.
-        let mut stamps = self.stamps.clone();
-        let mut usual = |row: &[u8], fields, separators| {
-            let at = stamps.read_at_start(row).filter(|_| fields == count && batch.len() < most)?;
-            let mut matches = at >= from && to.is_none_or(|to| at < to);
-            if let Some(column) = magnitude {
-                let hundredths = near_field(row, separators, column).and_then(short_magnitude)?;
-                if let Some(least) = least {
-                    matches &= hundredths_as_magnitude(hundredths)? >= least;
-                }
-            }
-            if matches {
-                batch.push(at);
-            }
-            Some(())
+        let mut usual = Usual {
+            stamps: self.stamps.clone(),
+            fields: columns.count,
+            magnitude: columns.magnitude,
+            least: filter.min_magnitude,
+            from: filter.from.unwrap_or(Timestamp::MIN),
+            to: filter.to,
+            batch,
+            most,
         };
-        self.rows.take_while(self.stop, |row, fields, separators| usual(row, fields, separators).is_some());
-        self.stamps = stamps;
+        let (rows, stop) = (&mut self.rows, self.stop);
+        dispatch!(rows.level(), _ => rows.take_while(stop, &mut usual));
+        self.stamps = usual.stamps;
     }
 
     /// The next row that matches, and its time.
@@ -254,6 +249,40 @@ impl<'q, R: Read> Scanner<'q, R> {
         }
         self.skipped.push(BadRow { file: self.file.clone(), line, fault });
         Ok(())
+    }
+}
+
+/// Takes rows of the usual form, as nearly all are: the time first, a short magnitude near it.
+struct Usual<'b> {
+    stamps: StampReader,
+    fields: usize,
+    magnitude: Option<usize>,
+    least: Option<Magnitude>,
+    from: Timestamp,
+    to: Option<Timestamp>,
+    /// Where the times of those that match go, until there are so many.
+    batch: &'b mut Vec<Timestamp>,
+    most: usize,
+}
+
+impl TakeRow for Usual<'_> {
+    #[inline(always)]
+    fn take(&mut self, row: &[u8], fields: usize, separators: u64) -> Option<()> {
+        if fields != self.fields || self.batch.len() >= self.most {
+            return None;
+        }
+        let at = self.stamps.read_at_start(row)?;
+        let mut matches = at >= self.from && self.to.is_none_or(|to| at < to);
+        if let Some(column) = self.magnitude {
+            let hundredths = near_field(row, separators, column).and_then(short_magnitude)?;
+            if let Some(least) = self.least {
+                matches &= hundredths_as_magnitude(hundredths)? >= least;
+            }
+        }
+        if matches {
+            self.batch.push(at);
+        }
+        Some(())
     }
 }
 

@@ -77,7 +77,8 @@ impl StampReader {
     }
 
     /// The time at the start of a row, if it stands there in the usual form and alone in its field.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "the caller decides for which processor it is compiled")]
+    #[inline(always)]
     pub(super) fn read_at_start(&mut self, row: &[u8]) -> Option<Timestamp> {
         let (stamp, rest) = row.split_first_chunk()?;
         let alone = self.format == TimeFormat::Rfc3339 && rest.first().is_none_or(|byte| *byte == b',');
@@ -85,7 +86,8 @@ impl StampReader {
     }
 
     /// `2015-01-01T08:49:53.200Z`, the form of the USGS. Anything unusual in it is left to the general way.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "the caller decides for which processor it is compiled")]
+    #[inline(always)]
     fn read_usual(&mut self, stamp: &[u8; 24]) -> Option<Timestamp> {
         let (date, time) = stamp.split_first_chunk::<10>()?;
         if *date != self.date {
