@@ -266,6 +266,7 @@ struct Usual<'b> {
 }
 
 impl TakeRow for Usual<'_> {
+    #[expect(clippy::inline_always, reason = "the caller decides for which processor it is compiled")]
     #[inline(always)]
     fn take(&mut self, row: &[u8], fields: usize, separators: u64) -> Option<()> {
         if fields != self.fields || self.batch.len() >= self.most {
