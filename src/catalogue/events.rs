@@ -33,7 +33,7 @@ pub struct Events<'q, R> {
     scanner: Scanner<'q, R>,
     places: Places,
     /// Reads the times of the updates.
-    updates: StampReader,
+    stamps: StampReader,
 }
 
 impl<'q, R: Read> Events<'q, R> {
@@ -58,7 +58,7 @@ impl<'q, R: Read> Events<'q, R> {
             kind: find("type"),
             status: find("status"),
         };
-        Ok(Events { scanner, places, updates: StampReader::new(TimeFormat::Rfc3339) })
+        Ok(Events { scanner, places, stamps: StampReader::new(TimeFormat::Rfc3339) })
     }
 
     /// Whether the events have a place on the globe: an interest in a region makes no sense without.
@@ -75,7 +75,7 @@ impl<'q, R: Read> Events<'q, R> {
 
     fn next_event(&mut self) -> Result<Option<Event>, CatalogueError> {
         while let Some((row, origin_at)) = self.scanner.next_match()? {
-            match event(&self.places, &mut self.updates, &self.scanner, &row, origin_at) {
+            match event(&self.places, &mut self.stamps, &self.scanner, &row, origin_at) {
                 Ok(event) => return Ok(Some(event)),
                 Err(fault) => self.scanner.refuse(self.scanner.line_of(&row), fault)?,
             }
@@ -116,7 +116,7 @@ pub fn read_events(sources: &mut [Source], query: &Query) -> Result<(Vec<Event>,
 
 fn event<R: Read>(
     places: &Places,
-    updates: &mut StampReader,
+    stamps: &mut StampReader,
     scanner: &Scanner<'_, R>,
     row: &Row,
     origin_at: Timestamp,
@@ -132,7 +132,7 @@ fn event<R: Read>(
     };
     let updated_at = match value(places.updated) {
         b"" => None,
-        updated => Some(updates.read(updated).ok_or_else(|| Fault::value("updated", updated, TimeFormat::Rfc3339.expected()))?),
+        updated => Some(stamps.read(updated).ok_or_else(|| Fault::value("updated", updated, TimeFormat::Rfc3339.expected()))?),
     };
     let degrees = |place, name, limit: f64, expected| match (place, number(value(place))) {
         (None, _) => Ok(0.0),
