@@ -68,7 +68,7 @@ pub(super) struct ReplayArgs {
     #[arg(long, conflicts_with_all = ["plot", "html"])]
     as_known: bool,
     /// Whether what the first capture shows is news [default: as the configuration says]
-    #[arg(long, value_enum, requires = "as_known")]
+    #[arg(long, value_name = "FIRST", value_enum, requires = "as_known")]
     first_run: Option<FirstCapture>,
     #[arg(long, value_enum, default_value_t)]
     format: Format,
