@@ -20,7 +20,7 @@ use crate::limiter::{Limit, Policy};
 use crate::news::EventRules;
 use crate::plan::{Outcome, Plan, Release};
 use crate::replay::{StoredReplay, Tally};
-use crate::store::{Ingested, Store};
+use crate::store::Store;
 use crate::subscriber::{Address, Destination, Excess, Mode, Subscriber};
 use crate::time::Timestamp;
 
@@ -31,21 +31,29 @@ const NOWHERE: &str = "replay@example.org";
 
 /// What the captures showed.
 pub(super) struct Seen {
-    polls: usize,
+    counts: Counts,
     ends: Option<(Timestamp, Timestamp)>,
-    ingested: Ingested,
     /// Of the events that were recorded, the origin of the first and the last.
     origins: Option<(Timestamp, Timestamp)>,
     late: usize,
 }
 
+/// How much the captures brought.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    polls: usize,
+    new: usize,
+    revised: usize,
+    merged: usize,
+}
+
 /// The rules of the daemon's configuration, with what the flags say otherwise.
 pub(super) fn rules(global: &Global, args: &ReplayArgs, min_magnitude: Option<Magnitude>) -> Result<EventRules, Failure> {
-    let feed = Loaded::read(global)?.config.feed;
+    let rules = Loaded::read(global)?.event_rules();
     Ok(EventRules {
-        min_magnitude: min_magnitude.unwrap_or(feed.min_magnitude),
-        max_age: feed.max_age,
-        first_run: args.first_run.map_or(feed.first_run, Into::into),
+        min_magnitude: min_magnitude.unwrap_or(rules.min_magnitude),
+        first_run: args.first_run.map_or(rules.first_run, Into::into),
+        ..rules
     })
 }
 
@@ -98,8 +106,7 @@ struct Course {
     store: Store,
     rules: EventRules,
     followed: BTreeMap<String, Followed>,
-    polls: usize,
-    ingested: Ingested,
+    counts: Counts,
     /// The origin of each event that was recorded, as known last, by its preferred id.
     origins: HashMap<EventId, Timestamp>,
     late: HashSet<EventId>,
@@ -111,19 +118,17 @@ impl Course {
         let added: Vec<_> = subscribers.iter().map(|subscriber| (subscriber.clone(), None)).collect();
         store.add_subscribers(&added, captures.ends().map_or(Timestamp::MIN, |(first, _)| first))?;
         let followed = subscribers.iter().map(|subscriber| (subscriber.name.to_string(), Followed::default())).collect();
-        let (ingested, late) = (Ingested::default(), HashSet::new());
-        Ok(Course { store, rules, followed, polls: 0, ingested, origins: HashMap::new(), late })
+        Ok(Course { store, rules, followed, counts: Counts::default(), origins: HashMap::new(), late: HashSet::new() })
     }
 
     /// The feed shows these.
     fn see(&mut self, events: &[Event], now: Timestamp) -> Result<(), Failure> {
         self.wake_until(Some(now))?;
-        let Ingested { new, revised, merged, to_dispatch } = self.store.record(FEED, Some(now), events, &self.rules, now)?;
-        self.polls += 1;
-        self.ingested.new += new;
-        self.ingested.revised += revised;
-        self.ingested.merged += merged;
-        self.ingested.to_dispatch += to_dispatch;
+        let brought = self.store.record(FEED, Some(now), events, &self.rules, now)?;
+        self.counts.polls += 1;
+        self.counts.new += brought.new;
+        self.counts.revised += brought.revised;
+        self.counts.merged += brought.merged;
         for event in events.iter().filter(|event| self.rules.records(event)) {
             for id in &event.ids {
                 self.origins.remove(id);
@@ -170,12 +175,11 @@ impl Course {
     fn released(&mut self, name: &str, release: &Release) {
         let Release::Now { message, held, .. } = release else { return };
         let Some(followed) = self.followed.get_mut(name) else { return };
-        match &message.content {
-            Content::Digest(_) => followed.tally.digest(held.len(), message.due_at),
-            Content::Event { event, .. } => {
-                let came_at = event.ids.iter().filter_map(|id| followed.came_at.get(id)).min();
-                followed.tally.sent(came_at.copied().unwrap_or(message.due_at), message.due_at);
-            }
+        if let Content::Event { event, .. } = &message.content {
+            let came_at = event.ids.iter().filter_map(|id| followed.came_at.get(id)).min();
+            followed.tally.sent(came_at.copied().unwrap_or(message.due_at), message.due_at);
+        } else {
+            followed.tally.digest(held.len(), message.due_at);
         }
     }
 
@@ -189,16 +193,16 @@ impl Course {
             let tally = self.followed.remove(subscriber.name.as_str()).unwrap_or_default().tally;
             results.push(tally.finish(left, subscriber.policy.limit.rate().window()));
         }
-        let Course { polls, ingested, origins, late, .. } = self;
+        let Course { counts, origins, late, .. } = self;
         let origins = origins.values().min().copied().zip(origins.values().max().copied());
-        Ok((Seen { polls, ends: captures.ends(), ingested, origins, late: late.len() }, results))
+        Ok((Seen { counts, ends: captures.ends(), origins, late: late.len() }, results))
     }
 }
 
 impl Seen {
     pub fn head(&self) -> Head {
-        let Seen { polls, ingested, late, .. } = self;
-        let events = ingested.new.saturating_sub(ingested.merged);
+        let Seen { counts: Counts { polls, new, revised, merged }, late, .. } = *self;
+        let events = new.saturating_sub(merged);
         let mut json = Map::new();
         json.insert("events".into(), json!(events));
         json.insert("first".into(), json!(self.origins.map(|(first, _)| first)));
@@ -208,19 +212,19 @@ impl Seen {
         json.insert("polls".into(), json!(polls));
         json.insert("seen".into(), json!(self.ends.map(|(first, last)| json!({ "first": first, "last": last }))));
         json.insert("late".into(), json!(late));
-        json.insert("revised".into(), json!(ingested.revised));
-        json.insert("merged".into(), json!(ingested.merged));
+        json.insert("revised".into(), json!(revised));
+        json.insert("merged".into(), json!(merged));
         let (first, last) = self.ends.unwrap_or((Timestamp::MIN, Timestamp::MIN));
         let number = |count: usize, one: &str, several: &str| {
             format!("{} {}", output::count(count as u64), if count == 1 { one } else { several })
         };
         let text = format!(
             "{} from {first} to {last}, as known then: {}, {}, {}, {} decided late (more than {} after the origin)",
-            number(*polls, "capture", "captures"),
+            number(polls, "capture", "captures"),
             number(events, "event", "events"),
-            number(ingested.revised, "revision", "revisions"),
-            number(ingested.merged, "merge", "merges"),
-            output::count(*late as u64),
+            number(revised, "revision", "revisions"),
+            number(merged, "merge", "merges"),
+            output::count(late as u64),
             LATE_AFTER.counted(),
         );
         Head { text, json }
