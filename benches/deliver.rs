@@ -13,9 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use throttler::clock::{Clock, SystemClock};
 use throttler::daemon::{Database, Deliverer, Ingester, dispatch};
-use throttler::delivery::{
-    Delivery, EmailChannel, EmailSender, EmailSettings, WebhookSecret, WebhookSender, WebhookSettings,
-};
+use throttler::delivery::{Delivery, EmailChannel, EmailSender, EmailSettings, WebhookSecret, WebhookSender, WebhookSettings};
 use throttler::feed::{Feed, Settings};
 use throttler::interest::Interest;
 use throttler::limiter::{Algorithm, Limit, Policy};
@@ -70,14 +68,7 @@ async fn measure(kind: Kind, count: usize, directory: &Path, port: u16, received
 }
 
 /// One event decided for so many subscribers.
-async fn fill(
-    kind: Kind,
-    count: usize,
-    directory: &Path,
-    port: u16,
-    database: &Database,
-    clock: &Arc<dyn Clock>,
-) -> Result<()> {
+async fn fill(kind: Kind, count: usize, directory: &Path, port: u16, database: &Database, clock: &Arc<dyn Clock>) -> Result<()> {
     let feed = directory.join("feed.geojson");
     let now = clock.now();
     let show = |features: &str| {
@@ -140,10 +131,7 @@ fn delivery(port: u16) -> Result<Delivery> {
     let smtp = format!("smtp://127.0.0.1:{port}").parse()?;
     let email = EmailSettings::new("Alerts <alerts@example.org>".parse()?, smtp);
     let webhook = WebhookSettings { allow_private: true, ..WebhookSettings::default() };
-    Ok(Delivery {
-        email: EmailChannel::Sender(Box::new(EmailSender::new(&email)?)),
-        webhook: WebhookSender::new(webhook)?,
-    })
+    Ok(Delivery { email: EmailChannel::Sender(Box::new(EmailSender::new(&email)?)), webhook: WebhookSender::new(webhook)? })
 }
 
 /// A receiver on a thread of its own: its port.

@@ -26,11 +26,19 @@ pub struct Breaker(State);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Closed { failures: u32 },
+    Closed {
+        failures: u32,
+    },
     /// Nothing is attempted from `since` to `probe_at`, after so many openings in a row.
-    Open { since: Timestamp, probe_at: Timestamp, trips: u32 },
+    Open {
+        since: Timestamp,
+        probe_at: Timestamp,
+        trips: u32,
+    },
     /// One attempt is under way.
-    HalfOpen { trips: u32 },
+    HalfOpen {
+        trips: u32,
+    },
 }
 
 /// What may be attempted.
@@ -40,7 +48,9 @@ pub enum Allowed {
     /// A single attempt, as a probe.
     One,
     /// Nothing before this instant; `None` while a probe is under way.
-    Nothing { until: Option<Timestamp> },
+    Nothing {
+        until: Option<Timestamp>,
+    },
 }
 
 /// What an attempt changed.
@@ -66,9 +76,7 @@ impl Breaker {
     pub fn allows(&self, now: Timestamp) -> Allowed {
         match self.0 {
             State::Closed { .. } => Allowed::All,
-            State::Open { since, probe_at, .. } if since <= now && now < probe_at => {
-                Allowed::Nothing { until: Some(probe_at) }
-            }
+            State::Open { since, probe_at, .. } if since <= now && now < probe_at => Allowed::Nothing { until: Some(probe_at) },
             State::Open { .. } => Allowed::One,
             State::HalfOpen { .. } => Allowed::Nothing { until: None },
         }

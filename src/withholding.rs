@@ -12,8 +12,7 @@ pub const MIN_MATCHED: u64 = 4;
 pub const MAX_DAYS: usize = 30;
 
 /// The rule in one sentence, for reports.
-pub const RULE: &str =
-    "more than half of at least 4 matched events refused by the limiter, on each of the last 3 days or more";
+pub const RULE: &str = "more than half of at least 4 matched events refused by the limiter, on each of the last 3 days or more";
 
 /// What happened to one subscriber on one day.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

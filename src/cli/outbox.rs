@@ -108,7 +108,9 @@ fn list(store: &Store, args: &ListArgs) -> Result<(), Failure> {
     if args.format == Format::Json {
         let counts: serde_json::Map<_, _> =
             counts.iter().map(|(status, count)| (status.name().to_owned(), json!(count))).collect();
-        return output::print_json(&json!({ "backup_at": store.backup_at()?, "counts": counts, "deliveries": rows.iter().map(as_json).collect::<Vec<_>>() }));
+        return output::print_json(
+            &json!({ "backup_at": store.backup_at()?, "counts": counts, "deliveries": rows.iter().map(as_json).collect::<Vec<_>>() }),
+        );
     }
     let note = store.backup_at()?.map_or_else(String::new, |at| {
         format!(

@@ -5,12 +5,13 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use rusqlite::{OptionalExtension, Row, Transaction, TransactionBehavior, named_params, params};
+use serde::Deserialize;
 
 use super::rows::{At, Json, optional_at};
 use super::{Store, StoreError, queries, step};
 use crate::alert::Alert;
 use crate::channel::Channel;
-use crate::subscriber::{Destination, Subscriber};
+use crate::subscriber::Destination;
 use crate::time::{Span, Timestamp};
 
 /// A delivery that this owner may attempt until the lease ends.
@@ -99,13 +100,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be written.
-    pub fn give_up(
-        &mut self,
-        channel: &Channel,
-        before: Timestamp,
-        reason: &str,
-        now: Timestamp,
-    ) -> Result<usize, StoreError> {
+    pub fn give_up(&mut self, channel: &Channel, before: Timestamp, reason: &str, now: Timestamp) -> Result<usize, StoreError> {
         let sql = "UPDATE outbox SET status = 'dead', settled_at = :now, detail = :reason
                    WHERE channel = :channel AND status = 'due' AND coalesce(retried_at, created_at) < :before
                      AND (SELECT standing = 'active' FROM subscribers AS s WHERE s.subscriber_key = outbox.subscriber_key)";
@@ -285,13 +280,19 @@ fn bury(transaction: &Transaction<'_>, delivery_key: i64, fault: &rusqlite::Erro
     done.map(|_| ()).map_err(step("set a delivery aside that cannot be read"))
 }
 
+/// Of a subscriber's settings, what an attempt needs.
+#[derive(Deserialize)]
+struct WhereTo {
+    destination: Destination,
+}
+
 fn claimed_from_row(row: &Row<'_>) -> rusqlite::Result<Claimed> {
     let attempts: i64 = row.get("attempts")?;
     Ok(Claimed {
         delivery_key: row.get("delivery_key")?,
         channel: Channel::from_text(row.get("channel")?),
         alert: row.get::<_, Json<Alert>>("alert")?.0,
-        destination: row.get::<_, Json<Subscriber>>("settings")?.0.destination,
+        destination: row.get::<_, Json<WhereTo>>("settings")?.0.destination,
         secret: row.get("secret")?,
         attempts: u32::try_from(attempts).unwrap_or(u32::MAX),
         waits_since: row.get::<_, At>("waits_since")?.0,

@@ -65,13 +65,8 @@ pub struct Retried {
 
 impl DeliveryStatus {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [DeliveryStatus; 5] = [
-        DeliveryStatus::Leased,
-        DeliveryStatus::Due,
-        DeliveryStatus::Dead,
-        DeliveryStatus::Delivered,
-        DeliveryStatus::Dropped,
-    ];
+    pub const ALL: [DeliveryStatus; 5] =
+        [DeliveryStatus::Leased, DeliveryStatus::Due, DeliveryStatus::Dead, DeliveryStatus::Delivered, DeliveryStatus::Dropped];
 
     /// Its word in the database, on the command line and in JSON.
     #[must_use]

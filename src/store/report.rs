@@ -43,7 +43,7 @@ impl Store {
     /// order of name.
     ///
     /// # Errors
-    /// [`StoreError::Sql`] if the database cannot be read; [`StoreError::Row`] for settings that cannot.
+    /// [`StoreError::Sql`] if the database, or the settings of a subscriber in it, cannot be read.
     pub fn report(&self, from: Timestamp, to: Timestamp) -> Result<Vec<SubscriberReport>, StoreError> {
         // One moment for all the sums.
         let moment = self.connection.unchecked_transaction().map_err(step("begin a report"))?;

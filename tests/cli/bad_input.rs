@@ -195,7 +195,10 @@ fn wrong_configurations() {
         ("[email]\nmax_per_second = 0\n", &["c.toml: email.max_per_second", "a rate admits 1 to 1000000000 per window, not 0"]),
         ("[webhook]\nmax_per_second_per_host = -1\n", &["c.toml:2: max_per_second_per_host"]),
         ("[webhook]\nhosts = { \"discord.com\" = \"30\" }\n", &["c.toml:2: hosts", "'30' is not a rate"]),
-        ("[webhook]\nhosts = { \"https://discord.com\" = \"30/m\" }\n", &["c.toml: webhook.hosts", "'https://discord.com' is not a host"]),
+        (
+            "[webhook]\nhosts = { \"https://discord.com\" = \"30/m\" }\n",
+            &["c.toml: webhook.hosts", "'https://discord.com' is not a host"],
+        ),
         ("[feed]\npoll = \"5s\"\n", &["c.toml: feed.poll", "5s is too often for https://", "1m or more"]),
         ("[feed]\nurl = \"gopher://x\"\n", &["c.toml: feed.url", "'gopher://x'", "expected https, http or file"]),
         ("[feed]\nurl = \"file:///none/x.geojson\"\n", &["c.toml: feed.url", "cannot read /none/x.geojson"]),

@@ -1,5 +1,6 @@
 //! The program as its users have it: text in, text out, files, signals, and the daemon as a process.
 
+mod as_known;
 mod bad_input;
 mod catalogues;
 mod daemon;
@@ -11,10 +12,10 @@ mod questions;
 #[path = "../pipeline/receiver.rs"]
 #[allow(dead_code, reason = "its failures are for the tests of the pipeline")]
 mod receiver;
+mod report;
 #[path = "../delivery/smtp_server.rs"]
 #[allow(dead_code, reason = "its faults are for the tests of delivery")]
 mod smtp_server;
-mod report;
 mod storage;
 mod subscribers;
 mod whole_way;

@@ -48,7 +48,10 @@ async fn a_running_daemon_takes_up_what_is_put_back() {
     let refused = place.run(&["outbox", "drop", &busy]);
     assert_eq!(refused.status, Some(1));
     assert!(refused.err.contains("is under way (leased until 2001-09-09T01:46:40.000Z at the latest)"), "{}", refused.err);
-    number(&place, "UPDATE outbox SET status = 'due', lease_owner = NULL, lease_until = NULL WHERE status = 'leased' RETURNING 1");
+    number(
+        &place,
+        "UPDATE outbox SET status = 'due', lease_owner = NULL, lease_until = NULL WHERE status = 'leased' RETURNING 1",
+    );
     assert_eq!(place.run(&["outbox", "drop", &busy, "--reason", "told by\ntelephone"]).ok(), "1 delivery is dropped.\n");
     assert_eq!(listed(&place, "all"), ["delivered gone", "dropped busy"]);
     let ledger = place.run(&["ledger", "--subscriber", "busy"]).ok();
@@ -61,7 +64,10 @@ fn what_cannot_be_asked_of_the_outbox() {
     place.run(&["subscriber", "add", "anna", "--email", "anna@example.org"]).ok();
     assert_eq!(place.run(&["outbox", "list"]).ok(), "0 leased, 0 due, 0 dead\n");
     for (args, words) in [
-        (vec!["outbox", "list", "--status", "late"], "--status: 'late' is not a status: expected leased, due, dead, delivered or dropped, or all"),
+        (
+            vec!["outbox", "list", "--status", "late"],
+            "--status: 'late' is not a status: expected leased, due, dead, delivered or dropped, or all",
+        ),
         (vec!["outbox", "list", "--subscriber", "bob"], "there is no subscriber 'bob'"),
         (vec!["outbox", "retry", "x-1-2"], "there is no delivery 'x-1-2'; `throttler outbox list --status all` shows them"),
         (vec!["outbox", "drop", "x-1-2"], "there is no delivery 'x-1-2'"),
@@ -120,7 +126,10 @@ async fn a_backup_of_a_running_daemon_is_restored_with_a_warning() {
     wait_for("it is sent again", || (receiver.requests().len() > requests.len()).then_some(()));
     assert_eq!(receiver.requests().last().map(|request| &request.id), requests.last().map(|request| &request.id));
     let log = std::fs::read_to_string(place.path("log")).expect("the log");
-    assert!(log.contains("this database is a backup made at") && log.contains("messages that were due then (1) may be sent"), "{log}");
+    assert!(
+        log.contains("this database is a backup made at") && log.contains("messages that were due then (1) may be sent"),
+        "{log}"
+    );
     wait_for("it is delivered", || (listed_none_due(&place)).then_some(()));
     assert_eq!(daemon.stop().code(), Some(0));
     assert!(place.run(&["outbox", "list"]).ok().starts_with("0 leased, 0 due, 0 dead\n"));

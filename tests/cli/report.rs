@@ -11,7 +11,9 @@ const END: i64 = 1_754_352_000_000_000;
 /// Five subscribers with decisions on the days before [`END`]: `(name, day before the end, matched, refused)`.
 fn prepared() -> Place {
     let place = Place::new();
-    for (name, more) in [("calm", vec![]), ("gone", vec![]), ("held", vec![]), ("once", vec![]), ("trial", vec!["--mode", "shadow"])] {
+    for (name, more) in
+        [("calm", vec![]), ("gone", vec![]), ("held", vec![]), ("once", vec![]), ("trial", vec!["--mode", "shadow"])]
+    {
         let email = format!("{name}@example.org");
         place.run(&[vec!["subscriber", "add", name, "--email", &email], more].concat()).ok();
     }

@@ -39,7 +39,8 @@ fn check_recovery(place: &Place, daemon: Daemon, cause: &str) {
 /// Allows the daemon's files this many bytes, or any number.
 fn allow(daemon: &Daemon, bytes: Option<u64>) {
     let limit = bytes.map_or("unlimited".to_owned(), |bytes| bytes.to_string());
-    let status = Command::new("prlimit").args(["--pid", &daemon.id().to_string(), &format!("--fsize={limit}:unlimited")]).status();
+    let status =
+        Command::new("prlimit").args(["--pid", &daemon.id().to_string(), &format!("--fsize={limit}:unlimited")]).status();
     assert!(status.expect("prlimit").success());
 }
 

@@ -49,8 +49,10 @@ impl Run {
             loop {
                 let (database, now) = (self.rig.parts().database.clone(), self.rig.clock.now());
                 // Two at a time, so that a crash finds some claimed and some not.
-                let claimed =
-                    database.with(move |store| store.claim(Claim { owner: "run", most: 2, lease: Span::from_seconds(HOUR), now }, |_| 2)).await.expect("claimed");
+                let claimed = database
+                    .with(move |store| store.claim(Claim { owner: "run", most: 2, lease: Span::from_seconds(HOUR), now }, |_| 2))
+                    .await
+                    .expect("claimed");
                 if self.step().await {
                     continue 'again;
                 }

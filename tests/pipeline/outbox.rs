@@ -206,8 +206,11 @@ async fn dead_letters_are_put_back_and_what_waits_is_ended_by_hand() {
     assert_eq!(retried.held_up, [("bella".to_owned(), Standing::Disabled)].into());
     let before = rig.receiver.requests().len();
     turn(&mut rig).await;
-    let ledger: Vec<_> =
-        rig.ledger().into_iter().map(|row| (row.subscriber, row.delivery.unwrap_or_default(), row.delivery_detail.unwrap_or_default())).collect();
+    let ledger: Vec<_> = rig
+        .ledger()
+        .into_iter()
+        .map(|row| (row.subscriber, row.delivery.unwrap_or_default(), row.delivery_detail.unwrap_or_default()))
+        .collect();
     assert_eq!(ledger[0], ("anna".into(), "delivered".into(), "answered 204 No Content".into()));
     assert_eq!(ledger[1].1, "due", "until bella is resumed");
     assert_eq!(ledger[2], ("carl".into(), "dropped".into(), "dropped by hand: told by telephone".into()));
