@@ -62,9 +62,9 @@ async fn measure(kind: Kind, count: usize, directory: &Path, port: u16, received
     deliverer.all().await?;
     let elapsed = clock.now().since(start).as_seconds();
     let arrived = received.load(Ordering::Relaxed);
-    let delivered = database.with(|store| store.count_outbox(throttler::store::DeliveryStatus::Delivered, None)).await?;
-    println!("{arrived} arrived, {delivered} receipts in {elapsed:.2} s: {:.0} a second", delivered as f64 / elapsed);
-    if delivered == count as u64 && arrived == delivered { Ok(()) } else { Err("not all were delivered once".into()) }
+    let receipts = database.with(|store| store.count_outbox(throttler::store::DeliveryStatus::Delivered, None)).await?;
+    println!("{arrived} arrived, {receipts} receipts in {elapsed:.2} s: {:.0} a second", receipts as f64 / elapsed);
+    if receipts == count as u64 && arrived == receipts { Ok(()) } else { Err("not all were delivered once".into()) }
 }
 
 /// One event decided for so many subscribers.

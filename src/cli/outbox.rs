@@ -207,9 +207,11 @@ fn retry(store: &mut Store, args: &RetryArgs) -> Result<(), Failure> {
         1 => "1 dead letter is put back.\n".to_owned(),
         count => format!("{} dead letters are put back.\n", output::count(count)),
     };
-    for (name, standing) in &retried.held_up {
-        text += &format!("Those of {name} wait, since it is {standing}: `throttler subscriber resume {name}`.\n");
-    }
+    let waiting = retried
+        .held_up
+        .iter()
+        .map(|(name, standing)| format!("Those of {name} wait, since it is {standing}: `throttler subscriber resume {name}`.\n"));
+    text.extend(waiting);
     output::print(&text)
 }
 

@@ -75,7 +75,7 @@ fn sustained_days(report: &SubscriberReport) -> Option<usize> {
 }
 
 /// Destinations to which nothing more goes, or to which something could not go.
-fn is_dead(report: &&SubscriberReport) -> bool {
+fn is_dead(report: &SubscriberReport) -> bool {
     report.standing == Standing::Disabled || report.dead > 0
 }
 
@@ -106,7 +106,7 @@ fn as_json(reports: &[SubscriberReport], from: Timestamp, to: Timestamp, limit: 
             "outcomes": by_outcome(&report.outcomes),
         })
     });
-    let dead = reports.iter().filter(is_dead).take(limit).map(|report| {
+    let dead = reports.iter().filter(|report| is_dead(report)).take(limit).map(|report| {
         json!({
             "subscriber": report.name,
             "channel": Channel::of(&report.destination),
@@ -145,12 +145,12 @@ fn as_text(reports: &[SubscriberReport], from: Timestamp, to: Timestamp, limit: 
         .map(|(outcome, count)| (outcome.name(), output::count(count)))
         .collect();
     if !outcomes.is_empty() {
-        text += &format!("\nWhat became of them\n{}", output::pairs(&outcomes));
-        text += &format!("\nHeld back most\n{}", held_back_most(reports, limit));
+        text = format!("{text}\nWhat became of them\n{}", output::pairs(&outcomes));
+        text = format!("{text}\nHeld back most\n{}", held_back_most(reports, limit));
     }
-    let dead: Vec<_> = reports.iter().filter(is_dead).collect();
+    let dead: Vec<_> = reports.iter().filter(|report| is_dead(report)).collect();
     if !dead.is_empty() {
-        text += &format!("\nDead destinations\n{}", dead_destinations(&dead, limit));
+        text = format!("{text}\nDead destinations\n{}", dead_destinations(&dead, limit));
     }
     text
 }

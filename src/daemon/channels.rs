@@ -131,6 +131,10 @@ impl Channels {
     fn state(&mut self, channel: &Channel) -> &mut State {
         if self.known.len() >= MAX_REMEMBERED && !self.known.contains_key(channel) {
             self.known.retain(|_, state| state.under_way > 0 || !state.breaker.is_untouched() || state.queue.is_some());
+            if self.known.len() >= MAX_REMEMBERED {
+                // So many that all have something: they are tried as if they were new.
+                self.known.retain(|_, state| state.under_way > 0);
+            }
         }
         let egress = &self.egress;
         self.known.entry(channel.clone()).or_insert_with(|| State::fresh(egress, channel))
@@ -159,5 +163,81 @@ impl State {
             Allowed::Nothing { until } => until,
             _ => self.queue.as_ref().map(|queue| queue.departure(now).minus(AHEAD)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn now() -> Timestamp {
+        "2025-07-30".parse().expect("a date")
+    }
+
+    fn hook(host: &str) -> Channel {
+        Channel::from_text(format!("https://{host}"))
+    }
+
+    fn answer(channels: &mut Channels, channel: &Channel, told: Told) {
+        channels.begun(channel, now());
+        channels.ended(channel, told, now(), u64::MAX);
+    }
+
+    #[test]
+    fn a_channel_earns_its_room_by_answering() {
+        let mut channels = Channels::new(Egress::default());
+        let (host, relay) = (hook("example.org"), Channel::from_text("email".into()));
+        for (channel, most) in [(&host, MAX_PER_HOST), (&relay, MAX_PER_RELAY)] {
+            let room = |channels: &Channels| channels.rooms(now()).of(channel);
+            assert_eq!(room(&channels), FIRST_PER_CHANNEL, "before it is known");
+            channels.begun(channel, now());
+            assert_eq!(room(&channels), FIRST_PER_CHANNEL - 1);
+            channels.ended(channel, Told::Answered, now(), 0);
+            assert_eq!(room(&channels), FIRST_PER_CHANNEL + 1);
+            for _ in 0..200 {
+                answer(&mut channels, channel, Told::Answered);
+            }
+            assert_eq!(room(&channels), most);
+            answer(&mut channels, channel, Told::Failed { retry_after: None });
+            assert_eq!(room(&channels), FIRST_PER_CHANNEL, "and loses it by failing");
+        }
+    }
+
+    #[test]
+    fn a_hosts_own_rate_stands_before_the_rate_of_all() {
+        let rate = |text: &str| Some(text.parse::<Rate>().expect(text));
+        let egress = Egress {
+            email: rate("20/s"),
+            per_host: rate("10/s"),
+            hosts: [("discord.com".to_owned(), "30/m".parse().expect("a rate"))].into(),
+        };
+        for (channel, expected) in [
+            ("email", "20/s"),
+            ("https://example.org", "10/s"),
+            ("https://discord.com", "30/m"),
+            ("https://discord.com:8443", "10/s"),
+        ] {
+            assert_eq!(egress.of(&Channel::from_text(channel.into())), rate(expected), "{channel}");
+        }
+        let mut channels = Channels::new(egress);
+        let example = hook("example.org");
+        // Ten a second: two of them leave within the tenth of a second that is looked ahead.
+        assert_eq!(channels.rooms(now()).of(&example), 2);
+        let turns: Vec<u64> = (0..2).map(|_| channels.begun(&example, now()).since(now()).ticks()).collect();
+        assert_eq!(turns, [0, 100_000]);
+        assert_eq!(channels.rooms(now()).of(&example), 0);
+        assert_eq!(channels.next_change(now()), Some(now().plus(Span::from_millis(100))), "the third's turn, less what is ahead");
+    }
+
+    #[test]
+    fn channels_with_nothing_to_remember_are_forgotten() {
+        let mut channels = Channels::new(Egress::default());
+        answer(&mut channels, &hook("broken"), Told::Failed { retry_after: None });
+        channels.begun(&hook("busy"), now());
+        for at in 0..2 * MAX_REMEMBERED {
+            answer(&mut channels, &hook(&format!("h{at}")), Told::Answered);
+        }
+        assert!(channels.known.len() <= MAX_REMEMBERED);
+        assert!([hook("broken"), hook("busy")].iter().all(|channel| channels.known.contains_key(channel)));
     }
 }
