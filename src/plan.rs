@@ -216,8 +216,10 @@ fn explain(subscriber: &Subscriber, limiter: &Limiter, reason: String, now: Time
     }
 }
 
-/// Why an event passed or not.
-fn reason(subscriber: &Subscriber, event: &Event, ruling: &Ruling, outlook: &Outlook, now: Timestamp) -> String {
+/// Why an event passed or not, in one sentence without a full stop. `outlook` is the limiter's after the decision, for a
+/// request like this.
+#[must_use]
+pub fn reason(subscriber: &Subscriber, event: &Event, ruling: &Ruling, outlook: &Outlook, now: Timestamp) -> String {
     let next = outlook.retry_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
     let refusal = match ruling.passage {
         Passage::Limiter if ruling.departs_at > now => {

@@ -2,7 +2,7 @@
 
 mod stored;
 
-pub use stored::{StoredReplay, replay_stored};
+pub use stored::{StoredReplay, StoredStep, replay_stored, replay_stored_each};
 
 use crate::event::Event;
 use crate::limiter::{Limit, Limiter, Request, Verdict};

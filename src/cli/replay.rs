@@ -3,8 +3,6 @@
 mod pictures;
 mod stored;
 
-use std::path::PathBuf;
-
 use clap::Args;
 use serde_json::json;
 
@@ -12,13 +10,14 @@ use super::Global;
 use super::failure::Failure;
 use super::input::{Input, report_skipped, whole_number};
 use super::output::{self, Format, Side};
-use crate::catalogue::read_events;
+use super::pictures::{PictureFlags, check_panels};
+use crate::catalogue::{Query, read_events};
 use crate::event::Event;
 use crate::limiter::{Algorithm, CounterRule, Limit};
+use crate::plot::Row;
 use crate::rate::Rate;
-use crate::replay::{Replayed, replay};
+use crate::replay::{Replayed, replay, replay_stored};
 use crate::subscriber::SubscriberName;
-use pictures::Pictures;
 
 /// What each limiter would have done with a catalogue's events, each decided at its origin time
 #[derive(Args)]
@@ -27,6 +26,7 @@ use pictures::Pictures;
   throttler replay data/quakes_2015_2025.csv --limiter token-bucket --bucket 5 --bucket 74 --html report.html
   throttler replay data/quakes_2015_2025.csv --limiter sliding-counter --counter-rule fits --format json
   throttler replay data/quakes_2015_2025.csv --all-subscribers
+  throttler replay data/quakes_2015_2025.csv --subscriber anna --from 2025-07-29 --to 2025-08-01 --html anna.html
 
 The catalogue is replayed as it is known today: every event at its origin time, not when it was published.")]
 pub(super) struct ReplayArgs {
@@ -50,12 +50,8 @@ pub(super) struct ReplayArgs {
     /// How the sliding-counter compares its estimate
     #[arg(long, value_name = "RULE", default_value_t)]
     counter_rule: CounterRule,
-    /// Draw every decision, the busiest window and what was left in the bucket
-    #[arg(long, value_name = "FILE.svg", conflicts_with_all = ["subscribers", "all_subscribers"])]
-    plot: Option<PathBuf>,
-    /// The same as a page to explore, in one file
-    #[arg(long, value_name = "FILE.html", conflicts_with_all = ["subscribers", "all_subscribers"])]
-    html: Option<PathBuf>,
+    #[command(flatten)]
+    pictures: PictureFlags,
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
@@ -66,12 +62,17 @@ pub(super) fn run(global: &Global, args: &ReplayArgs) -> Result<(), Failure> {
     }
     let limits = limits(args)?;
     let (mut sources, query) = (args.input.sources()?, args.input.query()?);
-    let pictures = Pictures::open(args.plot.as_deref(), args.html.as_deref())?;
+    let pictures = args.pictures.open(&args.input.files())?;
+    if pictures.is_some() {
+        check_panels(limits.len(), "choose fewer with --limiter and --bucket")?;
+    }
     let (events, skipped) = read_events(&mut sources, &query)?;
     report_skipped(&skipped);
-    let results = match pictures {
+    let results: Vec<_> = match pictures {
         None => limits.into_iter().map(|limit| replay(limit, &events)).collect(),
-        Some(pictures) => pictures.draw(limits, &events, &query.filter)?,
+        Some(pictures) => pictures::draw(pictures, &events, &query.filter, |stretch| {
+            limits.into_iter().map(|limit| Row::replay(limit, stretch)).unzip()
+        })?,
     };
     match args.format {
         Format::Json => output::print_json(&as_json(args.rate, &events, &results)),
@@ -80,10 +81,22 @@ pub(super) fn run(global: &Global, args: &ReplayArgs) -> Result<(), Failure> {
 }
 
 fn run_stored(global: &Global, args: &ReplayArgs) -> Result<(), Failure> {
-    let subscribers = stored::chosen(global, &args.subscribers)?;
-    let (events, skipped) = read_events(&mut args.input.sources()?, &args.input.query()?)?;
+    let (subscribers, database) = stored::chosen(global, &args.subscribers)?;
+    let (mut sources, query) = (args.input.sources()?, args.input.query()?);
+    let query = Query { needs: stored::needed_columns(&subscribers), ..query };
+    let inputs = [args.input.files(), vec![&database]].concat();
+    let pictures = args.pictures.open(&inputs)?;
+    if pictures.is_some() {
+        check_panels(subscribers.len(), "name those to draw with --subscriber")?;
+    }
+    let (events, skipped) = read_events(&mut sources, &query)?;
     report_skipped(&skipped);
-    let replayed = stored::replay_all(&subscribers, &events);
+    let replayed: Vec<_> = match pictures {
+        None => stored::replay_all(&subscribers, |subscriber| replay_stored(subscriber, &events)),
+        Some(pictures) => pictures::draw(pictures, &events, &query.filter, |stretch| {
+            stored::replay_all(&subscribers, |subscriber| Row::replay_stored(subscriber, stretch)).into_iter().unzip()
+        })?,
+    };
     let results: Vec<_> = subscribers.iter().zip(&replayed).collect();
     match args.format {
         Format::Json => output::print_json(&stored::as_json(&events, &results)),

@@ -6,7 +6,7 @@ use super::axis::Scale;
 use super::canvas::{path, polyline, px};
 use super::frame::Frame;
 use super::time_axis::TimeScale;
-use crate::limiter::{Limiter, Request};
+use crate::limiter::{Algorithm, Limiter, Request};
 use crate::time::Timestamp;
 
 /// Collects the corners of the line while a limiter with a bucket decides.
@@ -23,14 +23,15 @@ impl LevelLine {
         LevelLine { points: vec![(from, brim)], brim, full_at: from }
     }
 
-    /// Takes the limiter as it is after its decision of an instant that is none earlier than those before.
-    pub fn decided(&mut self, at: Timestamp, admitted: bool, limiter: &Limiter) {
+    /// Takes the limiter as it is after a decision by which so many tokens were taken, at an instant that is none earlier than
+    /// those before.
+    pub fn decided(&mut self, at: Timestamp, taken: u32, limiter: &Limiter) {
         let Some(after) = limiter.level(at) else { return };
         if self.full_at < at {
             self.points.push((self.full_at, self.brim));
         }
-        self.points.push((at, if admitted { after + 1.0 } else { after }));
-        if admitted {
+        self.points.push((at, after + f64::from(taken)));
+        if taken > 0 {
             self.points.push((at, after));
         }
         self.full_at = limiter.outlook(at, Request::ONE).reset_at;
@@ -65,6 +66,11 @@ pub(super) fn clipped(line: &[(Timestamp, f64)], from: Timestamp, to: Timestamp)
     first.into_iter().chain(line[start.min(end)..end].iter().copied()).chain(last).collect()
 }
 
+/// What is left in the bucket of an algorithm: a short word, because the axis is.
+pub(super) fn name(algorithm: Algorithm) -> &'static str {
+    if algorithm == Algorithm::LeakyBucket { "places" } else { "tokens" }
+}
+
 /// The line and the area under it. Of each pixel column only what shows is drawn: the first, the least, the greatest and
 /// the last point in it.
 pub(super) fn draw(line: &[(Timestamp, f64)], frame: &Frame, time: &TimeScale, scale: &Scale) -> Group {
@@ -94,7 +100,7 @@ fn reduced(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limiter::{Algorithm, Limit, Verdict};
+    use crate::limiter::{Limit, Verdict};
 
     fn at(second: u64) -> Timestamp {
         Timestamp::from_ticks(0).expect("the epoch").plus(crate::time::Span::from_seconds(second))
@@ -107,7 +113,7 @@ mod tests {
         let mut line = LevelLine::new(2, at(0));
         for second in [60, 61, 62] {
             let admitted = limiter.admit(at(second), Request::ONE) == Verdict::Admitted;
-            line.decided(at(second), admitted, &limiter);
+            line.decided(at(second), u32::from(admitted), &limiter);
         }
         line.finish(at(300))
     }

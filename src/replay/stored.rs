@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::busiest_window;
+use super::busiest_stretch;
 use crate::event::Event;
 use crate::limiter::Limiter;
-use crate::plan::{self, Outcome, Turn, Withheld};
+use crate::plan::{self, Judgement, Outcome, Turn, Withheld};
 use crate::subscriber::Subscriber;
 use crate::time::{Span, TICKS_PER_SECOND, Timestamp};
 
@@ -35,6 +35,8 @@ pub struct StoredReplay<'e> {
     pub withheld: u64,
     /// The most messages in any half-open stretch of the rate's window, counted as they leave.
     pub busiest_window: u64,
+    /// When the first such stretch begins, with the first message in it.
+    pub busiest_from: Option<Timestamp>,
     /// The largest that the limiter refused, the first among equals.
     pub largest_refused: Option<&'e Event>,
     /// The longest time between two messages: from, to.
@@ -43,10 +45,28 @@ pub struct StoredReplay<'e> {
     pub worst_days: Vec<(Timestamp, u64)>,
 }
 
+/// What happened on the way, in order of time. Events are numbered from 0 in the order in which they were decided.
+#[derive(Clone, Copy, Debug)]
+pub enum StoredStep<'e, 'c> {
+    /// An event that matches the interest was decided, which took so many admissions of the limiter, now as it is after.
+    Decided { event: &'e Event, judgement: Judgement, taken: u32, limiter: &'c Limiter },
+    /// At `at` a message was released about events that had waited: one alone, or a digest of all of them.
+    Released { events: &'c [usize], digest: bool, at: Timestamp, departs_at: Timestamp, taken: u32, limiter: &'c Limiter },
+}
+
 /// Replays `events`, in order of origin, for one subscriber whose limiter starts full.
 #[must_use]
 pub fn replay_stored<'e>(subscriber: &Subscriber, events: &'e [Event]) -> StoredReplay<'e> {
-    let mut course = Course::new(subscriber);
+    replay_stored_each(subscriber, events, &mut |_| {})
+}
+
+/// As [`replay_stored`], and shows every step.
+pub fn replay_stored_each<'e>(
+    subscriber: &Subscriber,
+    events: &'e [Event],
+    visit: &mut dyn FnMut(StoredStep<'e, '_>),
+) -> StoredReplay<'e> {
+    let mut course = Course::new(subscriber, visit);
     for event in events {
         if subscriber.interest.matches(event) {
             course.wake_until(Some(event.origin_at));
@@ -59,8 +79,11 @@ pub fn replay_stored<'e>(subscriber: &Subscriber, events: &'e [Event]) -> Stored
 
 struct Course<'s, 'e> {
     subscriber: &'s Subscriber,
+    visit: &'s mut dyn FnMut(StoredStep<'e, '_>),
     limiter: Limiter,
     withheld: Vec<Withheld>,
+    /// The numbers of the withheld.
+    numbers: Vec<usize>,
     wake_at: Option<Timestamp>,
     /// When each message leaves.
     sent_at: Vec<Timestamp>,
@@ -69,7 +92,7 @@ struct Course<'s, 'e> {
 }
 
 impl<'s, 'e> Course<'s, 'e> {
-    fn new(subscriber: &'s Subscriber) -> Course<'s, 'e> {
+    fn new(subscriber: &'s Subscriber, visit: &'s mut dyn FnMut(StoredStep<'e, '_>)) -> Course<'s, 'e> {
         let result = StoredReplay {
             offered: 0,
             admitted: 0,
@@ -81,14 +104,17 @@ impl<'s, 'e> Course<'s, 'e> {
             digested: 0,
             withheld: 0,
             busiest_window: 0,
+            busiest_from: None,
             largest_refused: None,
             longest_silence: None,
             worst_days: Vec::new(),
         };
         Course {
             subscriber,
+            visit,
             limiter: Limiter::new(subscriber.policy.limit),
             withheld: Vec::new(),
+            numbers: Vec::new(),
             wake_at: None,
             sent_at: Vec::new(),
             refused_on: BTreeMap::new(),
@@ -99,6 +125,9 @@ impl<'s, 'e> Course<'s, 'e> {
     fn decide(&mut self, event: &'e Event) {
         let now = event.origin_at;
         let judgement = plan::judge(self.subscriber, &mut self.limiter, event.magnitude, now);
+        let taken = if judgement.ruling.refused() { 0 } else { self.subscriber.policy.request(event.magnitude).cost };
+        (self.visit)(StoredStep::Decided { event, judgement, taken, limiter: &self.limiter });
+        let number = usize::try_from(self.result.offered).unwrap_or(usize::MAX);
         let result = &mut self.result;
         result.offered += 1;
         if judgement.ruling.refused() {
@@ -117,6 +146,7 @@ impl<'s, 'e> Course<'s, 'e> {
             }
             Outcome::Pending | Outcome::Waiting => {
                 self.withheld.push(Withheld { magnitude: event.magnitude, at: now });
+                self.numbers.push(number);
                 self.wake_at = judgement.wake_at;
             }
             _ => result.withheld += 1,
@@ -132,11 +162,18 @@ impl<'s, 'e> Course<'s, 'e> {
                     self.result.digested += told.len() as u64;
                     self.sent_at.push(departs_at);
                     remove(&mut self.withheld, &told);
+                    let (events, taken) = (remove(&mut self.numbers, &told), self.subscriber.policy.request(None).cost);
+                    let limiter = &self.limiter;
+                    (self.visit)(StoredStep::Released { events: &events, digest: true, at: now, departs_at, taken, limiter });
                     Some(now)
                 }
                 Turn::Alone { at, ruling } => {
-                    let waited = self.withheld.remove(at);
-                    self.send(waited.at, ruling.departs_at);
+                    let (waited, events) = (self.withheld.remove(at), [self.numbers.remove(at)]);
+                    let cost = self.subscriber.policy.request(waited.magnitude).cost;
+                    let (taken, limiter) = (if ruling.refused() { 0 } else { cost }, &self.limiter);
+                    let departs_at = ruling.departs_at;
+                    (self.visit)(StoredStep::Released { events: &events, digest: false, at: now, departs_at, taken, limiter });
+                    self.send(waited.at, departs_at);
                     Some(now)
                 }
                 Turn::Later(at) => Some(at),
@@ -163,7 +200,9 @@ impl<'s, 'e> Course<'s, 'e> {
         self.sent_at.sort_unstable();
         let ticks: Vec<i128> = self.sent_at.iter().map(|at| at.ticks().into()).collect();
         let window = self.subscriber.policy.limit.rate().window().ticks();
-        self.result.busiest_window = busiest_window(&ticks, window.into());
+        if let Some((first, count)) = busiest_stretch(&ticks, window.into()) {
+            (self.result.busiest_window, self.result.busiest_from) = (count, Some(self.sent_at[first]));
+        }
         let silences = self.sent_at.windows(2).map(|pair| (pair[0], pair[1]));
         self.result.longest_silence = silences.max_by_key(|(from, to)| to.since(*from));
         let mut days: Vec<(i64, u64)> = self.refused_on.into_iter().collect();
@@ -174,13 +213,17 @@ impl<'s, 'e> Course<'s, 'e> {
     }
 }
 
-/// Removes those at the given ascending places.
-fn remove(withheld: &mut Vec<Withheld>, told: &[usize]) {
-    let mut told = told.iter().peekable();
-    let mut at = 0;
-    withheld.retain(|_| {
-        let gone = told.next_if(|next| **next == at).is_some();
+/// Removes those at the given ascending places, and gives them.
+fn remove<T: Clone>(from: &mut Vec<T>, places: &[usize]) -> Vec<T> {
+    let mut places = places.iter().peekable();
+    let (mut at, mut removed) = (0, Vec::new());
+    from.retain(|each| {
+        let gone = places.next_if(|next| **next == at).is_some();
         at += 1;
+        if gone {
+            removed.push(each.clone());
+        }
         !gone
     });
+    removed
 }

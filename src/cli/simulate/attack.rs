@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::super::failure::Failure;
 use super::super::output::{self, Format, Side};
 use super::{Common, bucket, document, name, row};
+use crate::plot::laboratory;
 use crate::rate::Rate;
 use crate::simulate::attack::{Attack, AttackRow};
 use crate::time::Span;
@@ -15,6 +16,7 @@ use crate::time::Span;
 #[command(after_help = "Examples:
   throttler simulate attack
   throttler simulate attack --rate 5/h --bucket 5 --bucket 74 --phases 60
+  throttler simulate attack --plot attack.svg
 
 Nothing here is left to chance: every seed gives the same.")]
 pub(in crate::cli) struct AttackArgs {
@@ -35,7 +37,12 @@ pub(in crate::cli) struct AttackArgs {
 pub(super) fn run(args: &AttackArgs) -> Result<(), Failure> {
     let attack = Attack { phases: args.phases, ..Attack::published(args.rate) };
     let attack = if args.buckets.is_empty() { attack } else { Attack { buckets: args.buckets.clone(), ..attack } };
+    let pictures = args.common.pictures()?;
     let found = attack.run()?;
+    if let Some(pictures) = pictures {
+        let charts = laboratory::attack(args.rate, &found);
+        pictures.write(|| charts.to_svg(), || charts.to_html())?;
+    }
     match args.common.format {
         Format::Json => output::print_json(&as_json(args, &found)),
         Format::Text => output::print(&as_text(args, &found)),

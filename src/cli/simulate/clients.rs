@@ -7,6 +7,7 @@ use super::super::failure::Failure;
 use super::super::output::{self, Format, Side};
 use super::{Common, bucket, document, name, percent, percent_estimate, rounded, row, with_progress};
 use crate::limiter::{Algorithm, CounterRule};
+use crate::plot::laboratory;
 use crate::rate::Rate;
 use crate::simulate::clients::{Clients, ClientsResult, ClientsRow, Role};
 use crate::simulate::traffic::Shape;
@@ -18,6 +19,7 @@ use crate::time::Span;
   throttler simulate clients
   throttler simulate clients --shape page-loads --load 80
   throttler simulate clients --rate 10/h --bucket 5 --bucket 20 --length 60d --format json
+  throttler simulate clients --plot clients.svg --html clients.html
 
 Without --shape and --load: five shapes at 30, 50, 80 and 100 % of the limit, and steady at 120 % too.")]
 pub(in crate::cli) struct ClientsArgs {
@@ -52,7 +54,12 @@ pub(in crate::cli) struct ClientsArgs {
 
 pub(super) fn run(args: &ClientsArgs) -> Result<(), Failure> {
     let setup = setup(args);
+    let pictures = args.common.pictures()?;
     let found = with_progress(|work| setup.run(work))?;
+    if let Some(pictures) = pictures {
+        let charts = laboratory::clients(&setup, &found);
+        pictures.write(|| charts.to_svg(), || charts.to_html())?;
+    }
     match args.common.format {
         Format::Json => output::print_json(&as_json(args, &setup, &found)),
         Format::Text => output::print(&as_text(&setup, &found)),

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::super::failure::Failure;
 use super::super::output::{self, Format, Side};
 use super::{Common, document, percent, rounded, row, with_progress};
+use crate::plot::laboratory;
 use crate::rate::Rate;
 use crate::simulate::lockout::{Lockout, LockoutRow};
 use crate::simulate::variants::Recording;
@@ -16,6 +17,7 @@ use crate::time::Span;
 #[command(after_help = "Examples:
   throttler simulate lockout
   throttler simulate lockout --load 25 --tries 5,6,7,8,9,10
+  throttler simulate lockout --plot lockout.svg
 
 The product's limiters never count a refused request; those that do exist only here, to show the fault.")]
 pub(in crate::cli) struct LockoutArgs {
@@ -46,7 +48,12 @@ pub(super) fn run(args: &LockoutArgs) -> Result<(), Failure> {
     let loads_percent = if args.loads.is_empty() { published.loads_percent.clone() } else { args.loads.clone() };
     let tries = if args.tries.is_empty() { published.tries.clone() } else { args.tries.clone() };
     let setup = Lockout { loads_percent, tries, spike: args.spike, runs: args.runs, length: args.length, ..published };
+    let pictures = args.common.pictures()?;
     let found = with_progress(|work| setup.run(work))?;
+    if let Some(pictures) = pictures {
+        let charts = laboratory::lockout(&setup, &found);
+        pictures.write(|| charts.to_svg(), || charts.to_html())?;
+    }
     match args.common.format {
         Format::Json => output::print_json(&as_json(args, &found)),
         Format::Text => output::print(&as_text(&setup, &found)),

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::super::failure::Failure;
 use super::super::output::{self, Format, Side};
 use super::{Common, bucket, document, name, percent, percent_estimate, rounded, row, with_progress};
+use crate::plot::laboratory;
 use crate::rate::Rate;
 use crate::simulate::split::{Split, SplitRow, Unsynchronised, UnsynchronisedRow};
 use crate::simulate::traffic::Shape;
@@ -16,7 +17,8 @@ use crate::time::Span;
 #[derive(Args)]
 #[command(after_help = "Examples:
   throttler simulate split
-  throttler simulate split --servers 1,3,9 --shape big-bursts --load 60")]
+  throttler simulate split --servers 1,3,9 --shape big-bursts --load 60
+  throttler simulate split --html split.html")]
 pub(in crate::cli) struct SplitArgs {
     /// How many in which window, for all servers together
     #[arg(long, value_name = "N/WINDOW", default_value = "100/60s")]
@@ -61,7 +63,12 @@ pub(super) fn run(args: &SplitArgs) -> Result<(), Failure> {
         ..usual
     };
     shared.check()?;
+    let pictures = args.common.pictures()?;
     let (rows, shared_rows) = with_progress(|work| Ok((split.run(work)?, shared.run(work)?)))?;
+    if let Some(pictures) = pictures {
+        let charts = laboratory::split(&split, &rows, &shared, &shared_rows);
+        pictures.write(|| charts.to_svg(), || charts.to_html())?;
+    }
     match args.common.format {
         Format::Json => output::print_json(&as_json(args, &rows, &shared_rows)),
         Format::Text => output::print(&(split_as_text(&split, &rows) + &shared_as_text(&shared, &shared_rows))),
