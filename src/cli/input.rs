@@ -118,6 +118,11 @@ pub(super) fn whole_number(text: &str) -> Result<u64, String> {
     if digits { Ok(text.parse().unwrap_or(u64::MAX)) } else { Err(format!("'{text}' is not a count: expected a whole number")) }
 }
 
+/// Reads a count that is at most as large as 32 bits hold.
+pub(super) fn small_number(text: &str) -> Result<u32, String> {
+    u32::try_from(whole_number(text)?).map_err(|_| format!("'{text}' is too large: expected at most {}", u32::MAX))
+}
+
 /// Says on standard error what was not as expected about the files.
 pub(super) fn report(reading: &Reading) {
     report_skipped(&reading.bad_rows);

@@ -1,7 +1,7 @@
 //! `--plot` and `--html`: the files for what was found, checked before any work and never one that is read.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -88,6 +88,10 @@ impl Destination {
             return Err(anyhow::Error::msg(format!("{}: it is read-only", cannot()))).blame(Blame::Running);
         }
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if !directory.is_dir() {
+            return Err(anyhow::Error::msg(format!("{}: there is no directory {}", cannot(), directory.display())))
+                .blame(Blame::Running);
+        }
         let mut builder = tempfile::Builder::new();
         builder.prefix(".throttler-");
         #[cfg(unix)]
@@ -96,7 +100,9 @@ impl Destination {
             use std::os::unix::fs::PermissionsExt as _;
             builder.permissions(fs::Permissions::from_mode(0o666));
         }
-        let draft = builder.tempfile_in(directory).with_context(cannot).blame(Blame::Running)?;
+        // Without the name of the draft, which nobody has asked for.
+        let reason = |fault: io::Error| io::Error::from(fault.kind());
+        let draft = builder.tempfile_in(directory).map_err(reason).with_context(cannot).blame(Blame::Running)?;
         Ok(Destination { path, draft })
     }
 

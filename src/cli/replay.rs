@@ -70,7 +70,7 @@ pub(super) fn run(global: &Global, args: &ReplayArgs) -> Result<(), Failure> {
     report_skipped(&skipped);
     let results: Vec<_> = match pictures {
         None => limits.into_iter().map(|limit| replay(limit, &events)).collect(),
-        Some(pictures) => pictures::draw(pictures, &events, &query.filter, |stretch| {
+        Some(pictures) => pictures::draw(pictures, "what passed", &events, &query.filter, |stretch| {
             limits.into_iter().map(|limit| Row::replay(limit, stretch)).unzip()
         })?,
     };
@@ -82,6 +82,7 @@ pub(super) fn run(global: &Global, args: &ReplayArgs) -> Result<(), Failure> {
 
 fn run_stored(global: &Global, args: &ReplayArgs) -> Result<(), Failure> {
     let (subscribers, database) = stored::chosen(global, &args.subscribers)?;
+    stored::warn_of_unknown(&subscribers);
     let (mut sources, query) = (args.input.sources()?, args.input.query()?);
     let query = Query { needs: stored::needed_columns(&subscribers), ..query };
     let inputs = [args.input.files(), vec![&database]].concat();
@@ -93,7 +94,7 @@ fn run_stored(global: &Global, args: &ReplayArgs) -> Result<(), Failure> {
     report_skipped(&skipped);
     let replayed: Vec<_> = match pictures {
         None => stored::replay_all(&subscribers, |subscriber| replay_stored(subscriber, &events)),
-        Some(pictures) => pictures::draw(pictures, &events, &query.filter, |stretch| {
+        Some(pictures) => pictures::draw(pictures, "what each subscriber got", &events, &query.filter, |stretch| {
             stored::replay_all(&subscribers, |subscriber| Row::replay_stored(subscriber, stretch)).into_iter().unzip()
         })?,
     };

@@ -132,12 +132,23 @@ pub(super) fn tooltip(content: &str) -> Title {
     Title::new(plain(content))
 }
 
-/// The commands of a line through these points.
+/// The commands of a line through these points, each told by its distance from the one before, which is shorter.
 pub(super) fn polyline(points: impl IntoIterator<Item = (f64, f64)>) -> String {
+    let tenths = |value: f64| (value * 10.0).round();
     let mut d = String::new();
-    for (x, y) in points {
-        d += if d.is_empty() { "M" } else { "L" };
-        d += &(px(x) + " " + &px(y));
+    let mut before = None;
+    for point in points {
+        let (x, y) = (tenths(point.0), tenths(point.1));
+        // Whole tenths, so that no rounding error adds up.
+        let step = before.map(|(before_x, before_y)| (px((x - before_x) / 10.0), px((y - before_y) / 10.0)));
+        d += &match step {
+            None => format!("M{} {}", px(x / 10.0), px(y / 10.0)),
+            Some((dx, dy)) if dx == "0" => format!("v{dy}"),
+            Some((dx, dy)) if dy == "0" => format!("h{dx}"),
+            Some((dx, dy)) if dy.starts_with('-') => format!("l{dx}{dy}"),
+            Some((dx, dy)) => format!("l{dx} {dy}"),
+        };
+        before = Some((x, y));
     }
     d
 }
@@ -242,6 +253,16 @@ mod tests {
         assert_eq!(title.replace('\n', ""), "<title>a&lt;/title&gt;&lt;script&gt;\"'&amp;\u{fffd}\u{fffd}</title>");
         let labelled = open("\" onload='x' <&", 10.0, 10.0).to_string();
         assert!(labelled.contains("aria-label=\"&quot; onload=&apos;x&apos; &lt;&amp;\""), "{labelled}");
+    }
+
+    #[test]
+    fn lines_are_short_and_exact() {
+        let line = polyline((0..10_000).map(|n| (f64::from(n) * 0.333, f64::from(n % 7))));
+        let step = |step: &str| step.split(['-', ' ']).next().and_then(|dx| dx.parse::<f64>().ok()).expect("a number");
+        let end: f64 = line.split(['h', 'l']).skip(1).map(step).sum();
+        assert!((end - 3_329.7).abs() < 1e-6, "{end}");
+        assert_eq!(polyline([(76.0, 10.04), (80.0, 10.0), (80.0, 4.5), (90.0, 3.0), (90.5, 6.0)]), "M76 10h4v-5.5l10-1.5l0.5 3");
+        assert_eq!(polyline([]), "");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The program as its users have it: text in, text out, files, signals, and the daemon as a process.
 
 mod bad_input;
+mod bad_pictures;
+mod bad_simulations;
 mod catalogues;
 mod daemon;
 mod help;

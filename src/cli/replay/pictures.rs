@@ -8,9 +8,10 @@ use crate::event::Event;
 use crate::plot::{Row, Scene, Stretch};
 use crate::time::Timestamp;
 
-/// Writes the scene of these events, its rows made by `rows`; gives what else that found.
+/// Writes the scene of these events, and what is shown of them, its rows made by `rows`; gives what else that found.
 pub(super) fn draw<'e, T>(
     pictures: Pictures,
+    what: &str,
     events: &'e [Event],
     filter: &Filter,
     rows: impl FnOnce(&Stretch<'e>) -> (Vec<Row>, T),
@@ -23,7 +24,7 @@ pub(super) fn draw<'e, T>(
     let (rows, found) = rows(&stretch);
     let (from, to) = (to_the_minute(stretch.from), to_the_minute(stretch.to));
     let scene = Scene {
-        title: format!("{} events, and what passed", output::count(events.len() as u64)),
+        title: format!("{} events, and {what}", output::count(events.len() as u64)),
         subtitle: format!("{from} to {to} UTC, the catalogue as known today"),
         from: stretch.from,
         to: stretch.to,

@@ -45,6 +45,14 @@ pub(super) fn needed_columns(subscribers: &[Subscriber]) -> Vec<&'static str> {
     needed
 }
 
+/// Says whose interest asks for what no catalogue tells, so that nothing matches it.
+pub(super) fn warn_of_unknown(subscribers: &[Subscriber]) {
+    for subscriber in subscribers.iter().filter(|each| each.interest.tsunami || each.interest.min_pager.is_some()) {
+        let name = &subscriber.name;
+        eprintln!("note: a catalogue tells neither tsunami flags nor PAGER levels, so nothing in it matches what {name} wants");
+    }
+}
+
 /// Replays for each subscriber, on all cores; the results are in the order given.
 pub(super) fn replay_all<T: Send>(subscribers: &[Subscriber], replay: impl Fn(&Subscriber) -> T + Sync) -> Vec<T> {
     let progress = output::progress_bar(Some(subscribers.len() as u64), "{wide_bar} {pos} of {len} subscribers, {eta} left");

@@ -4,6 +4,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::super::failure::Failure;
+use super::super::input::{small_number, whole_number};
 use super::super::output::{self, Format, Side};
 use super::{Common, bucket, document, name, row};
 use crate::plot::laboratory;
@@ -25,10 +26,10 @@ pub(in crate::cli) struct AttackArgs {
     rate: Rate,
     /// How many at once, for token-bucket and leaky-bucket; may be given several times [default: a half and three quarters of
     /// the rate's N]
-    #[arg(long = "bucket", value_name = "B", value_delimiter = ',')]
+    #[arg(long = "bucket", value_name = "B", allow_negative_numbers = true, value_parser = whole_number, value_delimiter = ',')]
     buckets: Vec<u64>,
     /// At how many phases, evenly spaced over the window, the flood is tried; its last tick is always one more
-    #[arg(long, value_name = "COUNT", default_value_t = 60)]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, value_parser = small_number, default_value_t = 60)]
     phases: u32,
     #[command(flatten)]
     common: Common,

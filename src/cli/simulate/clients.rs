@@ -4,6 +4,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::super::failure::Failure;
+use super::super::input::{small_number, whole_number};
 use super::super::output::{self, Format, Side};
 use super::{Common, bucket, document, name, percent, percent_estimate, rounded, row, with_progress};
 use crate::limiter::{Algorithm, CounterRule};
@@ -30,11 +31,11 @@ pub(in crate::cli) struct ClientsArgs {
     #[arg(long = "shape", value_name = "SHAPE", value_delimiter = ',')]
     shapes: Vec<Shape>,
     /// What is asked for, in percent of the limit; may be given several times [default: 30, 50, 80 and 100]
-    #[arg(long = "load", value_name = "PERCENT", value_delimiter = ',')]
+    #[arg(long = "load", value_name = "PERCENT", allow_negative_numbers = true, value_parser = small_number, value_delimiter = ',')]
     loads: Vec<u32>,
     /// How many at once, for token-bucket and leaky-bucket; may be given several times [default: a half and three quarters of
     /// the rate's N]
-    #[arg(long = "bucket", value_name = "B", value_delimiter = ',')]
+    #[arg(long = "bucket", value_name = "B", allow_negative_numbers = true, value_parser = whole_number, value_delimiter = ',')]
     buckets: Vec<u64>,
     /// Only these limiters; may be given several times [default: all five]
     #[arg(long = "limiter", value_name = "LIMITER", value_delimiter = ',')]
@@ -43,7 +44,7 @@ pub(in crate::cli) struct ClientsArgs {
     #[arg(long, value_name = "RULE", default_value_t)]
     counter_rule: CounterRule,
     /// How many runs the means are taken over
-    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, value_parser = small_number, default_value_t = 20)]
     runs: u32,
     /// How long each run is
     #[arg(long, value_name = "DURATION", default_value = "2000m")]

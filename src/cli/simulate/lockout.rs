@@ -4,6 +4,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::super::failure::Failure;
+use super::super::input::small_number;
 use super::super::output::{self, Format, Side};
 use super::{Common, document, percent, rounded, row, with_progress};
 use crate::plot::laboratory;
@@ -25,16 +26,16 @@ pub(in crate::cli) struct LockoutArgs {
     #[arg(long, value_name = "N/WINDOW", default_value = "100/60s")]
     rate: Rate,
     /// What the client asks for, in percent of the limit; may be given several times [default: 10, 25, 50 and 75]
-    #[arg(long = "load", value_name = "PERCENT", value_delimiter = ',')]
+    #[arg(long = "load", value_name = "PERCENT", allow_negative_numbers = true, value_parser = small_number, value_delimiter = ',')]
     loads: Vec<u32>,
     /// How often a refused request is tried again, once a second; may be given several times [default: from 1 to 60]
-    #[arg(long = "tries", value_name = "COUNT", value_delimiter = ',')]
+    #[arg(long = "tries", value_name = "COUNT", allow_negative_numbers = true, value_parser = small_number, value_delimiter = ',')]
     tries: Vec<u32>,
     /// Requests of the one spike, after five windows
-    #[arg(long, value_name = "COUNT", default_value_t = 200)]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, value_parser = small_number, default_value_t = 200)]
     spike: u32,
     /// How many runs the means are taken over
-    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, value_parser = small_number, default_value_t = 20)]
     runs: u32,
     /// How long each run is
     #[arg(long, value_name = "DURATION", default_value = "200m")]

@@ -12,6 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::failure::Failure;
+use super::input::whole_number;
 use super::output::Format;
 use super::pictures::{PictureFlags, Pictures};
 use crate::limiter::{Algorithm, CounterRule, Limit};
@@ -40,7 +41,7 @@ pub(super) enum SimulateCommand {
 #[derive(Args)]
 struct Common {
     /// The seed of all chance: the same seed gives the same output
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true, value_parser = whole_number, default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
     pictures: PictureFlags,

@@ -4,6 +4,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::super::failure::Failure;
+use super::super::input::{small_number, whole_number};
 use super::super::output::{self, Format, Side};
 use super::super::pictures::check_panels;
 use super::{Common, document, name, row};
@@ -27,7 +28,7 @@ pub(in crate::cli) struct OutageArgs {
     #[arg(long, value_name = "N/WINDOW", default_value = "10/s")]
     rate: Rate,
     /// How many at once, for token-bucket and leaky-bucket [default: twice the rate's N]
-    #[arg(long, value_name = "B")]
+    #[arg(long, value_name = "B", allow_negative_numbers = true, value_parser = whole_number)]
     bucket: Option<u64>,
     /// How the sliding-counter compares its estimate
     #[arg(long, value_name = "RULE", default_value_t = CounterRule::Fits)]
@@ -42,7 +43,7 @@ pub(in crate::cli) struct OutageArgs {
     #[arg(long = "policy", value_name = "POLICY", value_delimiter = ',')]
     policies: Vec<FallbackPolicy>,
     /// How many instances share the limit; requests go to them in turn
-    #[arg(long, value_name = "COUNT", default_value_t = 4)]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, value_parser = small_number, default_value_t = 4)]
     instances: u32,
     /// How long the run is
     #[arg(long, value_name = "DURATION", default_value = "60s")]

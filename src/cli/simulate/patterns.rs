@@ -4,6 +4,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::super::failure::Failure;
+use super::super::input::whole_number;
 use super::super::output::{self, Format, Side};
 use super::{Common, bucket, document, name, rounded, row};
 use crate::plot::laboratory;
@@ -24,7 +25,7 @@ pub(in crate::cli) struct PatternsArgs {
     #[arg(long, value_name = "N/WINDOW", default_value = "10/60s")]
     rate: Rate,
     /// How many at once, for token-bucket and leaky-bucket [default: the N of the rate]
-    #[arg(long, value_name = "B")]
+    #[arg(long, value_name = "B", allow_negative_numbers = true, value_parser = whole_number)]
     bucket: Option<u64>,
     #[command(flatten)]
     common: Common,

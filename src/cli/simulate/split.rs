@@ -4,6 +4,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::super::failure::Failure;
+use super::super::input::small_number;
 use super::super::output::{self, Format, Side};
 use super::{Common, bucket, document, name, percent, percent_estimate, rounded, row, with_progress};
 use crate::plot::laboratory;
@@ -27,13 +28,13 @@ pub(in crate::cli) struct SplitArgs {
     #[arg(long = "shape", value_name = "SHAPE", value_delimiter = ',')]
     shapes: Vec<Shape>,
     /// What is asked for, in percent of the limit
-    #[arg(long, value_name = "PERCENT", default_value_t = 80)]
+    #[arg(long, value_name = "PERCENT", allow_negative_numbers = true, value_parser = small_number, default_value_t = 80)]
     load: u32,
     /// How many servers; may be given several times [default: 1, 2, 4, 10 and 20]
-    #[arg(long, value_name = "COUNT", value_delimiter = ',')]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, value_parser = small_number, value_delimiter = ',')]
     servers: Vec<u32>,
     /// How many runs the means are taken over
-    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, value_parser = small_number, default_value_t = 20)]
     runs: u32,
     /// How long each run is
     #[arg(long, value_name = "DURATION", default_value = "2000m")]
@@ -62,6 +63,7 @@ pub(super) fn run(args: &SplitArgs) -> Result<(), Failure> {
         gaps: if args.gaps.is_empty() { usual.gaps.clone() } else { args.gaps.clone() },
         ..usual
     };
+    split.check()?;
     shared.check()?;
     let pictures = args.common.pictures()?;
     let (rows, shared_rows) = with_progress(|work| Ok((split.run(work)?, shared.run(work)?)))?;

@@ -74,7 +74,7 @@ fn section(block: &Block) -> String {
         let _ = writeln!(all, "<h2>{}</h2>", escaped(&block.heading));
     }
     let (legend, height) = canvas::legend(LEFT, 12.0, block.legend.clone());
-    all += &picture("Legend", (WIDTH, height + 8.0), legend);
+    all += &picture("Legend", (WIDTH, height + 14.0), legend);
     let _ = writeln!(all, "<div class=\"panels of-{}\">", block.columns);
     for panel in &block.panels {
         let drawn = picture(&panel.label, (block.panel_width(), panel.height), panel.content.clone());

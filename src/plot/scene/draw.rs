@@ -73,10 +73,9 @@ impl Scene {
         let marks = || self.rows.iter().flat_map(|row| &row.decisions);
         let there = Fate::ALL.into_iter().filter(|fate| marks().any(|mark| mark.fate == *fate));
         let mut entries: Vec<_> = there.map(|fate| (sample(fate.class()), fate.name().to_owned())).collect();
-        if marks().any(|mark| mark.magnitude.is_some())
-            && let Some((_, last)) = entries.last_mut()
-        {
-            *last += " (height: magnitude)";
+        if marks().any(|mark| mark.magnitude.is_some()) {
+            let taller = Group::new().add(path("axis", "M-4 6V1M0 6V-3M4 6V-7"));
+            entries.push((taller, "height: magnitude".to_owned()));
         }
         entries.push((Group::new().add(path("bracket", "M-9 5V-1H9V5")), "most within one window".to_owned()));
         if self.rows.iter().any(|row| !row.level.is_empty()) {
