@@ -189,7 +189,7 @@ impl ArrivalsGroup {
     fn draw_bars(&self, bars: &[Bar], frame: &Frame, counts: &Scale, detail: Detail) -> Group {
         let time = self.seconds();
         let width = self.bar.as_seconds();
-        let gap = if time.at(width) - time.at(0.0) >= WIDE { 0.4 } else { 0.0 };
+        let gap = if time.at(width) - time.at(0.0) >= WIDE { 0.5 } else { 0.0 };
         let join = detail == Detail::Picture && gap == 0.0;
         let mut marks = Group::new().set("class", "marks");
         let (mut passed, mut refused) = (String::new(), String::new());
