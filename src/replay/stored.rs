@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::busiest_stretch;
-use crate::event::Event;
+use crate::event::{Event, Magnitude};
 use crate::limiter::Limiter;
-use crate::plan::{self, Judgement, Outcome, Turn, Withheld};
+use crate::plan::{self, Answer, Judgement, Outcome, Turn, Withheld};
 use crate::subscriber::Subscriber;
 use crate::time::{Span, TICKS_PER_SECOND, Timestamp};
 
@@ -23,7 +23,9 @@ pub struct StoredReplay<'e> {
     /// Of them, those that the limiter admitted, and those that it refused, whatever became of them.
     pub admitted: u64,
     pub refused: u64,
-    /// Refused, and sent all the same: large enough, or in shadow mode.
+    /// Held for quiet hours, where the limiter was not asked at first, whatever became of them.
+    pub held: u64,
+    /// Refused or held, and sent all the same: large enough, or in shadow mode.
     pub passed_anyway: u64,
     /// Sent one by one after waiting, in their turn or out of the queue, and how long at most.
     pub delayed: u64,
@@ -97,6 +99,7 @@ impl<'s, 'e> Course<'s, 'e> {
             offered: 0,
             admitted: 0,
             refused: 0,
+            held: 0,
             passed_anyway: 0,
             delayed: 0,
             longest_wait: Span::ZERO,
@@ -125,29 +128,33 @@ impl<'s, 'e> Course<'s, 'e> {
     fn decide(&mut self, event: &'e Event) {
         let now = event.origin_at;
         let judgement = plan::judge(self.subscriber, &mut self.limiter, event.magnitude, now);
-        let taken = if judgement.ruling.refused() { 0 } else { self.subscriber.policy.request(event.magnitude).cost };
+        let taken = taken(self.subscriber, &judgement.answer, event.magnitude);
         (self.visit)(StoredStep::Decided { event, judgement, taken, limiter: &self.limiter });
         let number = usize::try_from(self.result.offered).unwrap_or(usize::MAX);
         let result = &mut self.result;
         result.offered += 1;
-        if judgement.ruling.refused() {
-            result.refused += 1;
-            *self.refused_on.entry(now.ticks().div_euclid(DAY)).or_default() += 1;
-            if result.largest_refused.is_none_or(|largest| event.magnitude > largest.magnitude) {
-                result.largest_refused = Some(event);
+        match judgement.answer {
+            Answer::Quiet { .. } => result.held += 1,
+            Answer::Limiter(ruling) if ruling.refused() => {
+                result.refused += 1;
+                *self.refused_on.entry(now.ticks().div_euclid(DAY)).or_default() += 1;
+                if result.largest_refused.is_none_or(|largest| event.magnitude > largest.magnitude) {
+                    result.largest_refused = Some(event);
+                }
             }
-        } else {
-            result.admitted += 1;
+            Answer::Limiter(_) => result.admitted += 1,
         }
+        let quiet = matches!(judgement.answer, Answer::Quiet { .. });
         match judgement.outcome {
             Outcome::Alerted => {
-                result.passed_anyway += u64::from(judgement.ruling.refused());
-                self.send(now, judgement.ruling.departs_at);
+                result.passed_anyway += u64::from(quiet || judgement.answer.refused());
+                self.send(now, judgement.answer.departs_at(now));
             }
-            Outcome::Pending | Outcome::Waiting => {
-                self.withheld.push(Withheld { magnitude: event.magnitude, at: now });
+            Outcome::Pending | Outcome::Waiting | Outcome::Held => {
+                self.withheld.push(Withheld { magnitude: event.magnitude, at: now, quiet });
                 self.numbers.push(number);
-                self.wake_at = judgement.wake_at;
+                // As the store does: at the earliest that anything asks for.
+                self.wake_at = self.wake_at.into_iter().chain(judgement.wake_at).min();
             }
             _ => result.withheld += 1,
         }
@@ -167,16 +174,16 @@ impl<'s, 'e> Course<'s, 'e> {
                     (self.visit)(StoredStep::Released { events: &events, digest: true, at: now, departs_at, taken, limiter });
                     Some(now)
                 }
-                Turn::Alone { at, ruling } => {
+                Turn::Alone { at, answer } => {
                     let (waited, events) = (self.withheld.remove(at), [self.numbers.remove(at)]);
-                    let cost = self.subscriber.policy.request(waited.magnitude).cost;
-                    let (taken, limiter) = (if ruling.refused() { 0 } else { cost }, &self.limiter);
-                    let departs_at = ruling.departs_at;
+                    let taken = taken(self.subscriber, &answer, waited.magnitude);
+                    let (departs_at, limiter) = (answer.departs_at(now), &self.limiter);
                     (self.visit)(StoredStep::Released { events: &events, digest: false, at: now, departs_at, taken, limiter });
                     self.send(waited.at, departs_at);
                     Some(now)
                 }
-                Turn::Later(at) => Some(at),
+                // At the end of all time there is no later.
+                Turn::Later(at) => (at > now).then_some(at),
                 Turn::Never => None,
             };
             if self.withheld.is_empty() {
@@ -210,6 +217,14 @@ impl<'s, 'e> Course<'s, 'e> {
         let start = |day: i64| Timestamp::saturating_from_ticks(i128::from(day) * i128::from(DAY));
         self.result.worst_days = days.into_iter().take(WORST_DAYS).map(|(day, count)| (start(day), count)).collect();
         self.result
+    }
+}
+
+/// How many admissions an event took of the limiter.
+fn taken(subscriber: &Subscriber, answer: &Answer, magnitude: Option<Magnitude>) -> u32 {
+    match answer {
+        Answer::Limiter(ruling) if !ruling.refused() => subscriber.policy.request(magnitude).cost,
+        _ => 0,
     }
 }
 

@@ -50,11 +50,12 @@ impl Row {
 
 /// The mark of a decision. Until it is told of, what is withheld stays so.
 fn decided(subscriber: &Subscriber, event: &Event, judgement: &Judgement, limiter: &Limiter) -> Mark {
-    let (now, ruling) = (event.origin_at, judgement.ruling);
+    let now = event.origin_at;
+    let departs_at = judgement.answer.departs_at(now);
     let outlook = limiter.outlook(now, subscriber.policy.request(event.magnitude));
     let alerted = judgement.outcome == Outcome::Alerted;
     let fate = match alerted {
-        true if ruling.departs_at.since(now) > Span::ZERO => Fate::Delayed,
+        true if departs_at.since(now) > Span::ZERO => Fate::Delayed,
         true => Fate::Alerted,
         false => Fate::Withheld,
     };
@@ -64,8 +65,8 @@ fn decided(subscriber: &Subscriber, event: &Event, judgement: &Judgement, limite
         title: event.title(),
         id: event.id.to_string(),
         fate,
-        departs_at: ruling.departs_at,
-        why: format!("{}: {}", fate.name(), plan::reason(subscriber, event, &ruling, &outlook, now)),
+        departs_at,
+        why: format!("{}: {}", fate.name(), plan::reason(subscriber, event, &judgement.answer, &outlook, now)),
     }
 }
 
