@@ -135,22 +135,22 @@ pub(super) fn tooltip(content: &str) -> Title {
 /// The commands of a line through these points, each told by its distance from the one before, which is shorter.
 pub(super) fn polyline(points: impl IntoIterator<Item = (f64, f64)>) -> String {
     let tenths = |value: f64| (value * 10.0).round();
-    let mut d = String::new();
-    let mut before = None;
-    for point in points {
-        let (x, y) = (tenths(point.0), tenths(point.1));
+    let mut before: Option<(f64, f64)> = None;
+    let command = |point: (f64, f64)| {
         // Whole tenths, so that no rounding error adds up.
-        let step = before.map(|(before_x, before_y)| (px((x - before_x) / 10.0), px((y - before_y) / 10.0)));
-        d += &match step {
-            None => format!("M{} {}", px(x / 10.0), px(y / 10.0)),
-            Some((dx, dy)) if dx == "0" => format!("v{dy}"),
-            Some((dx, dy)) if dy == "0" => format!("h{dx}"),
-            Some((dx, dy)) if dy.starts_with('-') => format!("l{dx}{dy}"),
-            Some((dx, dy)) => format!("l{dx} {dy}"),
+        let (x, y) = (tenths(point.0), tenths(point.1));
+        let Some((before_x, before_y)) = before.replace((x, y)) else {
+            return format!("M{} {}", px(x / 10.0), px(y / 10.0));
         };
-        before = Some((x, y));
-    }
-    d
+        let (dx, dy) = (px((x - before_x) / 10.0), px((y - before_y) / 10.0));
+        match (dx.as_str(), dy.as_str()) {
+            ("0", _) => format!("v{dy}"),
+            (_, "0") => format!("h{dx}"),
+            (_, down) if down.starts_with('-') => format!("l{dx}{dy}"),
+            _ => format!("l{dx} {dy}"),
+        }
+    };
+    points.into_iter().map(command).collect()
 }
 
 /// The class of a series' colour.

@@ -55,6 +55,31 @@ fn is_shown(browser: &mut Chromium, class: &str) -> bool {
     browser.ask(&format!("document.querySelector('.{class}').getClientRects().length > 0")) == json!(true)
 }
 
+/// What the other tests rely on.
+#[test]
+fn a_page_that_complains_is_noticed() {
+    let Some(mut browser) = Chromium::start() else { return };
+    let place = Place::new();
+    let page = place.0.path().join("page.html");
+    for (body, expected) in [
+        ("<script>console.error('wrong')</script>", "wrong"),
+        ("<script>missing()</script>", "ReferenceError"),
+        ("<img src='none.png'>", "ERR_FILE_NOT_FOUND"),
+        (
+            "<meta http-equiv='Content-Security-Policy' content=\"script-src 'none'\"><script>1</script>",
+            "Content Security Policy",
+        ),
+    ] {
+        std::fs::write(&page, body).expect("a page");
+        browser.open_file(&page);
+        let complaints = browser.complaints();
+        assert!(complaints.iter().any(|complaint| complaint.contains(expected)), "{body}: {complaints:?}");
+    }
+    std::fs::write(&page, "<p>all is well</p>").expect("a page");
+    browser.open_file(&page);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
 #[test]
 fn the_replay_s_report() {
     let Some(mut browser) = Chromium::start() else { return };

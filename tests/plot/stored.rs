@@ -41,6 +41,10 @@ fn subscribers() -> Vec<Subscriber> {
             s.policy.always_from = Some("6.5".parse().expect("a magnitude"));
         }),
         subscriber("queue", queue, |_| {}),
+        subscriber("quiet", bucket("5/h", 5), |s| {
+            let hours = serde_json::json!({ "hours": "22:00-07:00", "below": 6.5 });
+            s.quiet = serde_json::from_value(hours).expect("quiet hours");
+        }),
         subscriber("shadow", bucket("5/h", 5), |s| s.mode = Mode::Shadow),
     ]
 }
@@ -81,19 +85,21 @@ fn every_mark_says_why() {
     assert!(said(1, Fate::Delayed).starts_with("delayed until 2025-07-"), "{}", said(1, Fate::Delayed));
     assert!(said(2, Fate::Withheld).starts_with("withheld: the limit is reached"), "{}", said(2, Fate::Withheld));
     assert!(said(3, Fate::Delayed).contains("leaves in its turn"), "{}", said(3, Fate::Delayed));
-    let shadow = rows[4].decisions.iter().filter(|mark| mark.why.contains("shadow mode: it would have been withheld"));
-    assert!(shadow.count() > 50 && rows[4].most_in_any_window.is_none(), "nothing bounds shadow mode");
+    let held = said(4, Fate::Digested);
+    assert!(held.starts_with("in a digest of ") && held.contains("held for quiet hours until 07:00 UTC"), "{held}");
+    let shadow = rows[5].decisions.iter().filter(|mark| mark.why.contains("shadow mode: it would have been withheld"));
+    assert!(shadow.count() > 50 && rows[5].most_in_any_window.is_none(), "nothing bounds shadow mode");
 }
 
 #[test]
-fn the_scene_of_five_subscribers() {
+fn the_scene_of_subscribers() {
     let mut events = events();
     events.retain(|event| (at("2025-07-29T23:00:00Z")..at("2025-07-30T00:00:00Z")).contains(&event.origin_at));
     let stretch = Stretch::of(&events, None, None).expect("there are events");
     let rows = subscribers().iter().map(|subscriber| Row::replay_stored(subscriber, &stretch).0).collect();
-    let (title, subtitle) = ("What five subscribers got".to_owned(), "the first hour of the M8.8".to_owned());
+    let (title, subtitle) = ("What subscribers got".to_owned(), "the first hour of the M8.8".to_owned());
     let scene = Scene { title, subtitle, from: stretch.from, to: stretch.to, rows };
     assert_is_golden("subscribers.svg", &scene.to_svg());
     let html = scene.to_html();
-    assert!(html.contains("id=\"show-panel-4\"") && html.contains("in a digest of "), "{html}");
+    assert!(html.contains("id=\"show-panel-5\"") && html.contains("in a digest of "), "{html}");
 }
