@@ -7,7 +7,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -19,7 +19,8 @@ const PATIENCE: Duration = Duration::from_mins(1);
 const NAMES: [&str; 2] = ["chromium", "chromium-browser"];
 /// It asks nobody anything and leaves nothing behind.
 const FLAGS: &str = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking \
-                     --disable-component-update --disable-sync --hide-scrollbars --remote-debugging-pipe";
+                     --disable-component-update --disable-sync --disable-breakpad --disable-crash-reporter --hide-scrollbars \
+                     --remote-debugging-pipe";
 
 /// A browser with one page.
 pub struct Chromium {
@@ -45,10 +46,15 @@ impl Chromium {
             return None;
         };
         let profile = TempDir::new().expect("a directory");
-        let line = format!("exec {name} {FLAGS} --window-size=1200,900 --user-data-dir=\"$1\" about:blank 3<&0 4>&1 <&- >&-");
+        let line = format!(
+            "exec {name} {FLAGS} --window-size=1200,900 --user-data-dir=\"$1\" about:blank 3<&0 4>&1 </dev/null >/dev/null"
+        );
         let mut process = Command::new("sh")
             .args(["-c", &line, "sh"])
             .arg(profile.path())
+            .env("HOME", profile.path())
+            .env_remove("XDG_CONFIG_HOME")
+            .env_remove("XDG_CACHE_HOME")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -179,11 +185,18 @@ impl Chromium {
 
 impl Drop for Chromium {
     fn drop(&mut self) {
-        // Asked to, it tidies up before it ends, so that its profile can be removed.
+        // Asked to, it closes its pipe, tidies up and ends by itself; killed, it would leave its helpers behind.
         let _ = self.commands.write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
-        while self.messages.recv_timeout(PATIENCE).is_ok() {}
-        // Where it has not ended by then, it hangs.
-        let _ = self.process.kill();
+        let hangs = loop {
+            match self.messages.recv_timeout(PATIENCE) {
+                Ok(_) => {}
+                Err(RecvTimeoutError::Disconnected) => break false,
+                Err(RecvTimeoutError::Timeout) => break true,
+            }
+        };
+        if hangs {
+            let _ = self.process.kill();
+        }
         let _ = self.process.wait();
     }
 }
