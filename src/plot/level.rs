@@ -37,8 +37,13 @@ impl LevelLine {
         self.full_at = limiter.outlook(at, Request::ONE).reset_at;
     }
 
-    /// The whole line, until `to`.
+    /// The whole line, until `to`; what was decided later is not shown.
     pub fn finish(mut self, to: Timestamp) -> Vec<(Timestamp, f64)> {
+        if let (Some((from, _)), Some((last, _))) = (self.points.first(), self.points.last())
+            && *last > to
+        {
+            return clipped(&self.points, *from, to);
+        }
         if self.full_at <= to {
             self.points.push((self.full_at, self.brim));
         }
@@ -106,8 +111,8 @@ mod tests {
         Timestamp::from_ticks(0).expect("the epoch").plus(crate::time::Span::from_seconds(second))
     }
 
-    /// Two tokens, one back a minute: asked at 60 s, 61 s and 62 s.
-    fn line() -> Vec<(Timestamp, f64)> {
+    /// Two tokens, one back a minute: asked at 60 s, 61 s and 62 s; shown until so many seconds.
+    fn line_until(end: u64) -> Vec<(Timestamp, f64)> {
         let limit = Limit::new(Algorithm::TokenBucket, "1/m".parse().expect("a rate"), Some(2)).expect("a limit");
         let mut limiter = Limiter::new(limit);
         let mut line = LevelLine::new(2, at(0));
@@ -115,7 +120,11 @@ mod tests {
             let admitted = limiter.admit(at(second), Request::ONE) == Verdict::Admitted;
             line.decided(at(second), u32::from(admitted), &limiter);
         }
-        line.finish(at(300))
+        line.finish(at(end))
+    }
+
+    fn line() -> Vec<(Timestamp, f64)> {
+        line_until(300)
     }
 
     #[test]
@@ -134,6 +143,13 @@ mod tests {
             (300, "2.00"),
         ];
         assert_eq!(corners, expected.map(|(second, level)| (second, level.to_owned())));
+    }
+
+    #[test]
+    fn what_is_decided_after_the_end_is_not_shown() {
+        let corners: Vec<_> = line_until(61).into_iter().map(|(at, level)| (at.seconds(), (level * 100.0).round())).collect();
+        assert_eq!(corners, [(0, 200.0), (0, 200.0), (60, 200.0), (60, 100.0), (61, 102.0), (61, 2.0), (61, 2.0)]);
+        assert_eq!(line_until(30).last(), Some(&(at(30), 2.0)));
     }
 
     #[test]

@@ -96,7 +96,11 @@ fn the_scene_of_subscribers() {
     let mut events = events();
     events.retain(|event| (at("2025-07-29T23:00:00Z")..at("2025-07-30T00:00:00Z")).contains(&event.origin_at));
     let stretch = Stretch::of(&events, None, None).expect("there are events");
-    let rows = subscribers().iter().map(|subscriber| Row::replay_stored(subscriber, &stretch).0).collect();
+    let rows: Vec<Row> = subscribers().iter().map(|subscriber| Row::replay_stored(subscriber, &stretch).0).collect();
+    for row in &rows {
+        let inside = row.level.iter().all(|(at, _)| (stretch.from..=stretch.to).contains(at));
+        assert!(inside && row.level.is_sorted_by_key(|(at, _)| *at), "{}: digests that leave later are not shown", row.name);
+    }
     let (title, subtitle) = ("What subscribers got".to_owned(), "the first hour of the M8.8".to_owned());
     let scene = Scene { title, subtitle, from: stretch.from, to: stretch.to, rows };
     assert_is_golden("subscribers.svg", &scene.to_svg());
