@@ -75,9 +75,14 @@ impl Input {
         output::progress_bar(total, "{wide_bar} {bytes} of {total_bytes}, {eta} left")
     }
 
-    /// The files that are read.
-    pub fn files(&self) -> Vec<&Path> {
+    /// The files that are read, without standard input.
+    pub fn inputs(&self) -> Vec<&Path> {
         self.files.iter().map(PathBuf::as_path).filter(|file| !is_standard_input(file)).collect()
+    }
+
+    /// The files as they were named.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
     }
 
     /// Where the events come from.

@@ -75,7 +75,7 @@ pub(super) fn run(args: &MinBucketArgs) -> Result<(), Failure> {
     if rates.is_empty() {
         rates.push(DEFAULT_RATE.parse().map_err(Failure::usage)?);
     }
-    let plot = args.plot.as_deref().map(|path| Destination::open(path, &args.input.files())).transpose()?;
+    let plot = args.plot.as_deref().map(|path| Destination::open(path, &args.input.inputs())).transpose()?;
     let (found, reading) = find(args, &rates)?;
     report(&reading);
     if let (Some(plot), Some(picture)) = (plot, &found.picture) {

@@ -25,7 +25,7 @@ pub(super) fn draw<'e, T>(
     let (from, to) = (to_the_minute(stretch.from), to_the_minute(stretch.to));
     let scene = Scene {
         title: format!("{} events, and {what}", output::count(events.len() as u64)),
-        subtitle: format!("{from} to {to} UTC, the catalogue as known today"),
+        subtitle: format!("{from} to {to} UTC, each event at its origin time with its last magnitude"),
         from: stretch.from,
         to: stretch.to,
         rows,

@@ -3,13 +3,12 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use crate::cli::Global;
 use crate::cli::failure::Failure;
 use crate::cli::output::{self, Side};
 use crate::cli::setup::{Loaded, open_existing_store};
-use crate::event::Event;
 use crate::interest::Interest;
 use crate::replay::StoredReplay;
 use crate::subscriber::{Subscriber, SubscriberName};
@@ -80,8 +79,8 @@ pub(super) fn replay_all<T: Send>(subscribers: &[Subscriber], replay: impl Fn(&S
     all.into_iter().map(|(_, replayed)| replayed).collect()
 }
 
-pub(super) fn as_json(events: &[Event], results: &[(&Subscriber, &StoredReplay<'_>)]) -> serde_json::Value {
-    let result = |(subscriber, replayed): &(&Subscriber, &StoredReplay<'_>)| {
+pub(super) fn as_json(mut head: Map<String, Value>, results: &[(&Subscriber, &StoredReplay)]) -> Value {
+    let result = |(subscriber, replayed): &(&Subscriber, &StoredReplay)| {
         let promise = subscriber.policy.promise();
         json!({
             "subscriber": subscriber.name,
@@ -101,7 +100,7 @@ pub(super) fn as_json(events: &[Event], results: &[(&Subscriber, &StoredReplay<'
             "busiest_window": replayed.busiest_window,
             "promise": promise.to_string(),
             "most_in_any_window": promise.most_in_any_window,
-            "largest_refused": replayed.largest_refused.map(output::event_in_short),
+            "largest_refused": replayed.largest_refused.as_ref().map(output::event_in_short),
             "longest_silence": replayed.longest_silence.map(|(from, to)| {
                 json!({ "from": from, "to": to, "duration_s": output::seconds(to.since(from)) })
             }),
@@ -110,19 +109,11 @@ pub(super) fn as_json(events: &[Event], results: &[(&Subscriber, &StoredReplay<'
             }).collect::<Vec<_>>(),
         })
     };
-    json!({
-        "events": events.len(),
-        "first": events.first().map(|event| event.origin_at),
-        "last": events.last().map(|event| event.origin_at),
-        "catalogue": "as known today",
-        "results": results.iter().map(result).collect::<Vec<_>>(),
-    })
+    head.insert("results".to_owned(), results.iter().map(result).collect());
+    head.into()
 }
 
-pub(super) fn as_text(events: &[Event], results: &[(&Subscriber, &StoredReplay<'_>)]) -> String {
-    let (Some(first), Some(last)) = (events.first(), events.last()) else {
-        return "No event matches.\n".to_owned();
-    };
+pub(super) fn as_text(head: &str, results: &[(&Subscriber, &StoredReplay)]) -> String {
     let columns = [
         ("subscriber", Side::Left),
         ("limiter", Side::Left),
@@ -158,15 +149,9 @@ pub(super) fn as_text(events: &[Event], results: &[(&Subscriber, &StoredReplay<'
             replayed.worst_days.first().map_or_else(none, |(day, refused)| format!("{} ({refused})", &day.to_string()[..10])),
             replayed
                 .largest_refused
+                .as_ref()
                 .map_or_else(none, |event| format!("M {}", event.magnitude.map_or_else(|| "?".into(), |m| m.to_string()))),
         ]
     });
-    format!(
-        "{} events from {} to {}, as known today, for {} subscribers.\n\n{}",
-        output::count(events.len() as u64),
-        first.origin_at,
-        last.origin_at,
-        output::count(results.len() as u64),
-        output::table(&columns, rows)
-    )
+    format!("{head}, for {} subscribers.\n\n{}", output::count(results.len() as u64), output::table(&columns, rows))
 }

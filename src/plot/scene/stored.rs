@@ -12,7 +12,7 @@ use crate::time::{Span, Timestamp};
 impl Row {
     /// What a subscriber whose limiter starts full would have got of the events, as a row and in numbers.
     #[must_use]
-    pub fn replay_stored<'e>(subscriber: &Subscriber, stretch: &Stretch<'e>) -> (Row, StoredReplay<'e>) {
+    pub fn replay_stored(subscriber: &Subscriber, stretch: &Stretch<'_>) -> (Row, StoredReplay) {
         let limit = subscriber.policy.limit;
         let mut line = limit.bucket().map(|bucket| LevelLine::new(bucket, stretch.from));
         let mut decisions: Vec<Mark> = Vec::new();
