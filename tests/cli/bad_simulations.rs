@@ -23,7 +23,7 @@ fn wrong_parameters_of_simulations() {
                 2,
                 &["one run would have about", "the most is 10000000", "lower load or rate"],
             ),
-            ("simulate clients --runs 10000 --length 80d", 2, &["would take about", "decisions, the most is 20000000000"]),
+            ("simulate clients --runs 10000 --length 50d", 2, &["would take about", "decisions, the most is 20000000000"]),
             ("simulate clients --bucket 0", 2, &["a bucket holds 1 to 1000000000, not 0"]),
             ("simulate clients --bucket -3", 2, &["'-3' is not a count"]),
             ("simulate clients --shape round", 2, &["'round'", "steady"]),
