@@ -7,7 +7,8 @@ use serde_json::json;
 
 use super::Global;
 use super::failure::Failure;
-use super::output::{self, Destination, Format};
+use super::output::{self, Format};
+use super::pictures::Destination;
 use super::setup::{Loaded, open_existing_store};
 use crate::clock::{Clock, SystemClock};
 
@@ -32,14 +33,15 @@ pub(super) struct BackupArgs {
 pub(super) fn run(global: &Global, args: &BackupArgs) -> Result<(), Failure> {
     let database = Loaded::read(global)?.database(global);
     let store = open_existing_store(global)?;
-    refuse_what_is_in_use(&database, &args.file)?;
+    let its_files = [database.clone(), beside(&database, "-wal"), beside(&database, "-shm"), beside(&database, ".lock")];
+    let draft = Destination::open_private(&args.file, &its_files.each_ref().map(PathBuf::as_path))?;
+    refuse_what_is_in_use(&args.file)?;
     if args.file.exists() && !args.force {
         return Err(Failure::usage(format!("{} is there already: expected a new file, or --force", args.file.display())));
     }
     let now = SystemClock.now();
-    let draft = Destination::open_private(&args.file)?;
     let bar = output::progress_bar(None, "{bar:40} {pos}/{len} pages");
-    store.backup(draft.path(), now, |part| {
+    store.backup(draft.draft(), now, |part| {
         bar.set_length(part.of);
         bar.set_position(part.pages);
     })?;
@@ -56,17 +58,10 @@ pub(super) fn run(global: &Global, args: &BackupArgs) -> Result<(), Failure> {
     }
 }
 
-/// A backup never takes the place of the database itself, nor of one that somebody has open: its log beside it would be
-/// taken for that of the backup.
-fn refuse_what_is_in_use(database: &Path, file: &Path) -> Result<(), Failure> {
-    let real = |path: &Path| std::fs::canonicalize(path).ok();
-    if real(file).is_some_and(|file| Some(file) == real(database)) {
-        return Err(Failure::usage(format!("{} is the database itself: expected another file", file.display())));
-    }
+/// A backup never takes the place of a database that somebody has open: its log beside it would be taken for the backup's.
+fn refuse_what_is_in_use(file: &Path) -> Result<(), Failure> {
     for end in ["-wal", "-journal"] {
-        let mut beside = file.as_os_str().to_owned();
-        beside.push(end);
-        let beside = Path::new(&beside);
+        let beside = beside(file, end);
         if beside.exists() {
             return Err(Failure::usage(format!(
                 "{} belongs to a database in use that has the backup's name: expected another name, or that it is gone",
@@ -75,4 +70,11 @@ fn refuse_what_is_in_use(database: &Path, file: &Path) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// A file that SQLite keeps beside a database.
+fn beside(database: &Path, end: &str) -> PathBuf {
+    let mut name = database.as_os_str().to_owned();
+    name.push(end);
+    PathBuf::from(name)
 }

@@ -9,6 +9,7 @@ mod ledger;
 mod min_bucket;
 mod outbox;
 mod output;
+mod pictures;
 mod recommend;
 mod replay;
 mod report;

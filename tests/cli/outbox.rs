@@ -99,7 +99,7 @@ async fn a_backup_of_a_running_daemon_is_restored_with_a_warning() {
     let before = std::fs::read(place.path("copy.db")).expect("the backup");
     for (args, words) in [
         (vec!["backup", "copy.db"], "copy.db is there already: expected a new file, or --force"),
-        (vec!["backup", "--force", "throttler.db"], "throttler.db is the database itself"),
+        (vec!["backup", "--force", "throttler.db"], "cannot write throttler.db: it is throttler.db, which is read"),
         (vec!["backup", "--database", "none.db", "other.db"], "there is no database none.db"),
     ] {
         let ran = place.run(&args);
