@@ -72,7 +72,7 @@ fn refuse_what_is_in_use(file: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A file that SQLite keeps beside a database.
+/// A file that is kept beside a database.
 fn beside(database: &Path, end: &str) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push(end);
