@@ -8,6 +8,10 @@
 //!   is newer because it came later. An older sighting, as a cache may hand out, changes nothing but the ids.
 //! - Ids are never lost: what is kept has the ids of everything that went into it. An event that the service splits again
 //!   therefore stays one.
+//!
+//! Sightings that share no id with anything known may still be of a known quake: [`unlinked`] tells.
+
+pub mod unlinked;
 
 use std::fmt;
 

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Event, Magnitude};
+use crate::identity::unlinked::Likeness;
 use crate::time::{Span, Timestamp};
 
 /// An origin up to this far ahead of our clock is a difference of clocks, not a mistake.
@@ -30,6 +31,8 @@ pub struct EventRules {
     /// An event first seen later than this after its origin (exclusive) is recorded, never alerted; nor is a later revision.
     pub max_age: Span,
     pub first_run: FirstRun,
+    /// Which sightings without a common id are of one quake.
+    pub likeness: Likeness,
 }
 
 /// What becomes of an event before any subscriber is asked.

@@ -8,7 +8,7 @@ use super::failure::Failure;
 use super::output::{self, Format, Side};
 use super::setup::open_existing_store;
 use crate::event::EventId;
-use crate::store::LedgerRow;
+use crate::store::{HistoryRow, LedgerRow};
 use crate::subscriber::SubscriberName;
 
 /// Show every decision with its reason and what became of it
@@ -36,10 +36,32 @@ pub(super) fn run(global: &Global, args: &LedgerArgs) -> Result<(), Failure> {
         return Err(Failure::usage(format!("no event '{id}' has been recorded")));
     }
     let rows = store.ledger(subscriber, args.event.as_ref())?;
+    let history = args.event.as_ref().map(|id| store.history(id)).transpose()?;
     match args.format {
-        Format::Json => output::print_json(&json!({ "decisions": rows.iter().map(as_json).collect::<Vec<_>>() })),
-        Format::Text => output::print(&as_text(&rows)),
+        Format::Json => {
+            let mut value = json!({ "decisions": rows.iter().map(as_json).collect::<Vec<_>>() });
+            if let Some(history) = history {
+                value["history"] = history.iter().map(history_as_json).collect();
+            }
+            output::print_json(&value)
+        }
+        Format::Text => {
+            output::print(&format!("{}{}", as_text(&rows), history.as_deref().map_or_else(String::new, history_as_text)))
+        }
     }
+}
+
+fn history_as_json(row: &HistoryRow) -> serde_json::Value {
+    json!({ "seen_at": row.seen_at, "event": output::event_in_short(&row.event), "changes": row.changes })
+}
+
+fn history_as_text(rows: &[HistoryRow]) -> String {
+    let columns = [("seen", Side::Left), ("event", Side::Left), ("M", Side::Right), ("what", Side::Left)];
+    let lines = rows.iter().map(|row| {
+        let magnitude = row.event.magnitude.map_or_else(|| "?".into(), |m| m.to_string());
+        vec![row.seen_at.to_string(), row.event.id.to_string(), magnitude, row.changes.clone()]
+    });
+    format!("\n{}", output::table(&columns, lines))
 }
 
 fn as_json(row: &LedgerRow) -> serde_json::Value {

@@ -10,6 +10,8 @@ use crate::delivery::{
     WebhookSettings,
 };
 use crate::feed::{Feed, FeedUrl, Settings as FeedSettings};
+use crate::identity::unlinked::Likeness;
+use crate::news::EventRules;
 use crate::store::Store;
 use crate::time::Timestamp;
 
@@ -61,6 +63,19 @@ impl Loaded {
     pub fn feed(&self, last_generated_at: Option<Timestamp>) -> Result<Feed, Failure> {
         let settings = FeedSettings { contact: self.config.feed.contact.clone(), last_generated_at, ..FeedSettings::default() };
         Ok(Feed::new(self.feed_url()?, &settings)?)
+    }
+
+    /// Which events are recorded and can be news.
+    pub fn event_rules(&self) -> Result<EventRules, Failure> {
+        let feed = &self.config.feed;
+        let likeness = Likeness {
+            within: feed.duplicate_within,
+            within_km: feed.duplicate_km,
+            magnitudes: feed.duplicate_magnitude,
+            patience: feed.duplicate_for,
+        };
+        likeness.check().map_err(|fault| Failure::usage(self.at(&format!("feed.{fault}"))))?;
+        Ok(EventRules { min_magnitude: feed.min_magnitude, max_age: feed.max_age, first_run: feed.first_run, likeness })
     }
 
     /// The channels that alerts leave by.

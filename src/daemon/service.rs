@@ -140,9 +140,14 @@ async fn keep_ingesting(mut ingester: Ingester, poll: Span, nudges: &Nudges, mut
 fn log_ingested(ingested: Option<Ingested>) {
     match ingested {
         None => tracing::debug!("the feed has not changed"),
-        Some(Ingested { new: 0, revised: 0, merged: 0, .. }) => tracing::debug!("nothing new in the feed"),
-        Some(Ingested { new, revised, merged, to_dispatch }) => {
+        Some(Ingested { new: 0, revised: 0, merged: 0, notes, .. }) if notes.is_empty() => {
+            tracing::debug!("nothing new in the feed");
+        }
+        Some(Ingested { new, revised, merged, to_dispatch, notes }) => {
             tracing::info!(new, revised, merged, to_dispatch, "the feed brought news");
+            for note in notes {
+                tracing::info!("{note}");
+            }
         }
     }
 }

@@ -1,22 +1,26 @@
 //! Recording what the feed shows: new events, revisions, merges; and which of them are news.
 
+use std::collections::BTreeSet;
+
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, named_params, params};
 
 use super::rows::{At, Json, Word};
-use super::{Store, StoreError, queries, step};
+use super::{Store, StoreError, queries, step, unlinked};
 use crate::event::{Event, Magnitude};
 use crate::identity::{self, Identity, Known};
 use crate::news::{EventRules, Fate};
 use crate::time::Timestamp;
 
 /// What a poll brought.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ingested {
     pub new: usize,
     pub revised: usize,
     pub merged: usize,
     /// Of the new and revised ones, those that subscribers are to be asked about.
     pub to_dispatch: usize,
+    /// What an operator may want to know, a line each.
+    pub notes: Vec<String>,
 }
 
 impl Store {
@@ -48,9 +52,11 @@ impl Store {
             .query_row("SELECT polled_at IS NULL FROM installation", [], |row| row.get(0))
             .map_err(step("read the state of the feed"))?;
         let mut ingested = Ingested::default();
+        let mut shown = BTreeSet::new();
         for event in events {
-            record_event(&transaction, event, rules, first_poll, now, &mut ingested)?;
+            shown.extend(record_event(&transaction, event, rules, first_poll, now, &mut ingested)?);
         }
+        unlinked::part_shown(&transaction, &shown, &rules.likeness, now, &mut ingested)?;
         transaction
             .execute(
                 "UPDATE installation SET feed_url = ?1, generated_at = coalesce(?2, generated_at), polled_at = ?3",
@@ -62,6 +68,7 @@ impl Store {
     }
 }
 
+/// Records one event of a poll: the row that it is now, if it is recorded.
 fn record_event(
     transaction: &Transaction<'_>,
     seen: &Event,
@@ -69,29 +76,39 @@ fn record_event(
     first_poll: bool,
     now: Timestamp,
     ingested: &mut Ingested,
-) -> Result<(), StoreError> {
+) -> Result<Option<i64>, StoreError> {
     let known = known_by_any_id(transaction, seen)?;
     match identity::merge(&known, seen) {
+        Identity::New { event } if !rules.records(&event) => Ok(None),
         Identity::New { event } => {
-            if rules.records(&event) {
-                let fate = rules.fate(&event, first_poll, now);
-                insert(transaction, &event, fate, now)?;
-                ingested.new += 1;
-                ingested.to_dispatch += usize::from(fate == Fate::Open);
+            let belonging = unlinked::belongs(transaction, &event, &rules.likeness)?;
+            let fate = rules.fate(&event, first_poll, now);
+            let key = insert(transaction, &event, fate, now)?;
+            if let Some(belonging) = belonging {
+                unlinked::join(transaction, key, &event, &belonging, now, ingested)?;
             }
+            ingested.new += 1;
+            ingested.to_dispatch += usize::from(fate == Fate::Open);
+            Ok(Some(key))
         }
-        Identity::Same { key, event } => refresh(transaction, key, &event)?,
+        Identity::Same { key, event } => {
+            refresh(transaction, key, &event)?;
+            Ok(Some(key))
+        }
         Identity::Revised { key, event, changes } => {
             ingested.revised += 1;
             ingested.to_dispatch += usize::from(revise(transaction, key, &event, &named(&changes), rules, now)?);
+            unlinked::part_unlike(transaction, key, &rules.likeness, now, ingested)?;
+            Ok(Some(key))
         }
         Identity::Merged { key, absorbed, event, changes } => {
             ingested.merged += 1;
             absorb(transaction, key, &absorbed, now)?;
             ingested.to_dispatch += usize::from(revise(transaction, key, &event, &named(&changes), rules, now)?);
+            unlinked::part_unlike(transaction, key, &rules.likeness, now, ingested)?;
+            Ok(Some(key))
         }
     }
-    Ok(())
 }
 
 fn named(changes: &[identity::Change]) -> String {
@@ -115,7 +132,7 @@ fn known_by_any_id(transaction: &Transaction<'_>, seen: &Event) -> Result<Vec<Kn
     Ok(known)
 }
 
-fn insert(transaction: &Transaction<'_>, event: &Event, fate: Fate, now: Timestamp) -> Result<(), StoreError> {
+fn insert(transaction: &Transaction<'_>, event: &Event, fate: Fate, now: Timestamp) -> Result<i64, StoreError> {
     let sql = "INSERT INTO events (preferred_id, origin_at, magnitude, body, first_seen_at, changed_at, fate, dispatch_from)
                VALUES (:id, :origin_at, :magnitude, :body, :now, :now, :fate, iif(:fate = 'open', 0, NULL))";
     let write = |sql| transaction.prepare_cached(sql);
@@ -129,7 +146,8 @@ fn insert(transaction: &Transaction<'_>, event: &Event, fate: Fate, now: Timesta
         .map_err(step("record a new event"))?;
     let key = transaction.last_insert_rowid();
     write_ids(transaction, key, event)?;
-    write_revision(transaction, key, event, "new", now)
+    write_revision(transaction, key, event, "new", now)?;
+    Ok(key)
 }
 
 /// Keeps what does not matter to anybody, like the time of the service's last touch.
@@ -199,6 +217,7 @@ fn absorb(transaction: &Transaction<'_>, survivor: i64, absorbed: &[i64], now: T
                 transaction.execute("UPDATE events SET merged_into = ?1 WHERE merged_into = ?2", [survivor, *other])
             })
             .map_err(step("merge two events"))?;
+        unlinked::inherit(transaction, survivor, *other)?;
     }
     Ok(())
 }
@@ -213,7 +232,7 @@ fn write_ids(transaction: &Transaction<'_>, key: i64, event: &Event) -> Result<(
     Ok(())
 }
 
-fn write_revision(
+pub(super) fn write_revision(
     transaction: &Transaction<'_>,
     key: i64,
     event: &Event,

@@ -2,6 +2,7 @@
 
 use rusqlite::{OptionalExtension, Row};
 
+use super::queries::quake_of;
 use super::rows::{At, Json, Word, optional_at};
 use super::subscribers::SubscriberKey;
 use super::{Store, StoreError, step};
@@ -26,6 +27,15 @@ pub struct LedgerRow {
     pub settled_at: Option<Timestamp>,
 }
 
+/// What became known of an event at one moment.
+#[derive(Clone, Debug)]
+pub struct HistoryRow {
+    pub seen_at: Timestamp,
+    pub event: Event,
+    /// What changed, or what was made of it.
+    pub changes: String,
+}
+
 /// A subscriber's decisions by outcome, and its messages by status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubscriberCounts {
@@ -40,23 +50,45 @@ pub struct SubscriberCounts {
 }
 
 impl Store {
-    /// The ledger in order of decision, of one subscriber or all, of one event (with what was merged into it) or all.
+    /// The ledger in order of decision, of one subscriber or all, of one event (with what is one quake with it) or all.
     ///
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be read.
     pub fn ledger(&self, subscriber: Option<SubscriberKey>, event: Option<&EventId>) -> Result<Vec<LedgerRow>, StoreError> {
-        let sql = "SELECT s.name, e.body, d.decided_at, d.outcome, d.reason, d.refused, d.retry_at, o.alert_id, o.status, o.settled_at
+        let sql = concat!(
+            "SELECT s.name, e.body, d.decided_at, d.outcome, d.reason, d.refused, d.retry_at, o.alert_id, o.status, o.settled_at
                    FROM decisions AS d JOIN events AS e USING (event_key) JOIN subscribers AS s ON s.subscriber_key = d.subscriber_key
                    LEFT JOIN outbox AS o USING (delivery_key)
-                   WHERE (?1 IS NULL OR d.subscriber_key = ?1)
-                     AND (?2 IS NULL OR (SELECT event_key FROM event_ids WHERE id = ?2) IN (d.event_key, e.merged_into))
-                   ORDER BY d.decided_at, d.event_key, d.subscriber_key";
+                   WHERE (?1 IS NULL OR d.subscriber_key = ?1) AND (?2 IS NULL OR d.event_key IN ",
+            quake_of!("(SELECT event_key FROM event_ids WHERE id = ?2)"),
+            ") ORDER BY d.decided_at, d.event_key, d.subscriber_key"
+        );
         let read = || -> rusqlite::Result<Vec<LedgerRow>> {
             let mut statement = self.connection.prepare(sql)?;
             let parameters = rusqlite::params![subscriber.map(|key| key.0), event.map(EventId::as_str)];
             statement.query_map(parameters, ledger_row)?.collect()
         };
         read().map_err(step("read the ledger"))
+    }
+
+    /// What became known of the event with this id, and of all that is one quake with it, in order.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be read.
+    pub fn history(&self, event: &EventId) -> Result<Vec<HistoryRow>, StoreError> {
+        let sql = concat!(
+            "SELECT seen_at, body, changes FROM revisions WHERE event_key IN ",
+            quake_of!("(SELECT event_key FROM event_ids WHERE id = ?1)"),
+            " ORDER BY seen_at, event_key"
+        );
+        let read = || -> rusqlite::Result<Vec<HistoryRow>> {
+            let mut statement = self.connection.prepare(sql)?;
+            let rows = statement.query_map([event.as_str()], |row| {
+                Ok(HistoryRow { seen_at: row.get::<_, At>(0)?.0, event: row.get::<_, Json<Event>>(1)?.0, changes: row.get(2)? })
+            })?;
+            rows.collect()
+        };
+        read().map_err(step("read an event's history"))
     }
 
     /// A subscriber's counts.

@@ -9,6 +9,7 @@ mod lock;
 mod queries;
 mod rows;
 mod subscribers;
+mod unlinked;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,7 +19,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 pub use decisions::{Candidate, Chunk, DispatchTask, Waking};
 pub use deliveries::{Claimed, Settlement};
 pub use events::Ingested;
-pub use ledger::{LedgerRow, SubscriberCounts};
+pub use ledger::{HistoryRow, LedgerRow, SubscriberCounts};
 pub use lock::DaemonLock;
 pub use subscribers::{StoredSubscriber, SubscriberKey};
 
@@ -29,7 +30,7 @@ const LOG_ATTEMPTS: u32 = 1_000;
 const LOG_PAUSE: Duration = Duration::from_millis(10);
 
 /// The migrations in order; `user_version` counts those applied.
-const MIGRATIONS: &[&str] = &[include_str!("../../migrations/0001_first.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("../../migrations/0001_first.sql"), include_str!("../../migrations/0002_news.sql")];
 
 /// The `application_id` that the first migration writes into the file.
 const APPLICATION_ID: i64 = 0x7468_726F;

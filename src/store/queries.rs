@@ -1,22 +1,55 @@
 //! The queries of the hot paths, side by side because a test shows that none of them reads a whole table.
 
-/// The largest event that is not decided for all.
-pub(super) const NEXT_DISPATCH: &str =
-    "SELECT event_key, body, first_seen_at, changed_at, fate = 'baseline' AS baseline, dispatch_from FROM events
-    WHERE dispatch_from IS NOT NULL ORDER BY magnitude DESC, origin_at LIMIT 1";
+/// All events that are one quake with the given one: the one that it was taken for, what was taken for that, and what was
+/// merged into any of these.
+macro_rules! quake_of {
+    ($event:literal) => {
+        concat!(
+            "(WITH first (key) AS (SELECT coalesce(duplicate_of, event_key) FROM events WHERE event_key = ",
+            $event,
+            "),
+              solution (key) AS (SELECT key FROM first UNION ALL
+                                 SELECT event_key FROM events WHERE duplicate_of = (SELECT key FROM first))
+              SELECT key FROM solution UNION ALL SELECT event_key FROM events WHERE merged_into IN (SELECT key FROM solution))"
+        )
+    };
+}
+pub(super) use quake_of;
 
-/// The next active subscribers without a decision on an event or on one that was merged into it.
-pub(super) const CANDIDATES: &str = "SELECT * FROM subscribers AS s
+/// The largest event that is not decided for all, with when its quake was first seen and whether that was at the start.
+pub(super) const NEXT_DISPATCH: &str = "SELECT e.event_key, e.body, q.first_seen_at, e.changed_at,
+      q.fate = 'baseline' AS baseline, e.dispatch_from
+    FROM events AS e CROSS JOIN events AS q ON q.event_key = coalesce(e.duplicate_of, e.event_key)
+    WHERE e.dispatch_from IS NOT NULL ORDER BY e.magnitude DESC, e.origin_at LIMIT 1";
+
+/// The next active subscribers without a decision on an event's quake.
+pub(super) const CANDIDATES: &str = concat!(
+    "SELECT * FROM subscribers AS s
     WHERE subscriber_key >= :from AND standing = 'active' AND removed_at IS NULL
-      AND NOT EXISTS (SELECT 1 FROM decisions AS d
-                      WHERE d.subscriber_key = s.subscriber_key
-                        AND d.event_key IN (SELECT :event UNION ALL SELECT event_key FROM events WHERE merged_into = :event))
-    ORDER BY subscriber_key LIMIT :chunk";
+      AND NOT EXISTS (SELECT 1 FROM decisions AS d WHERE d.subscriber_key = s.subscriber_key AND d.event_key IN ",
+    quake_of!(":event"),
+    ") ORDER BY subscriber_key LIMIT :chunk"
+);
 
-/// What was known at an instant of an event and of those that were merged into it.
-pub(super) const EARLIER_VERSIONS: &str = "SELECT r.body FROM revisions AS r
-    WHERE r.event_key IN (SELECT ?1 UNION ALL SELECT event_key FROM events WHERE merged_into = ?1)
-      AND r.seen_at = (SELECT max(seen_at) FROM revisions WHERE event_key = r.event_key AND seen_at <= ?2)";
+/// What was known at an instant of an event's quake.
+pub(super) const EARLIER_VERSIONS: &str = concat!(
+    "SELECT r.body FROM revisions AS r WHERE r.event_key IN ",
+    quake_of!("?1"),
+    " AND r.seen_at = (SELECT max(seen_at) FROM revisions WHERE event_key = r.event_key AND seen_at <= ?2)"
+);
+
+/// The solutions whose origins lie within a span, each with its quake; those of one quake as they became known.
+pub(super) const AROUND: &str = "SELECT coalesce(duplicate_of, event_key), body FROM events
+    WHERE origin_at BETWEEN ?1 AND ?2 AND fate <> 'merged' ORDER BY event_key LIMIT ?3";
+
+/// The events that were taken for others.
+pub(super) const JOINED: &str = "SELECT d.event_key, d.body, e.body, d.duplicate_since
+    FROM events AS d CROSS JOIN events AS e ON e.event_key = d.duplicate_of WHERE d.duplicate_of IS NOT NULL";
+
+/// The event itself if it was taken for another, or those that were taken for it.
+pub(super) const JOINED_WITH: &str = "SELECT d.event_key, d.body, e.body, d.duplicate_since
+    FROM events AS d CROSS JOIN events AS e ON e.event_key = d.duplicate_of
+    WHERE d.duplicate_of IS NOT NULL AND (d.event_key = ?1 OR d.duplicate_of = ?1)";
 
 /// Who may be told now of what was withheld.
 pub(super) const WAKING: &str = "SELECT subscriber_key, name FROM subscribers
@@ -76,9 +109,13 @@ mod tests {
     fn no_hot_query_reads_a_whole_table_or_sorts_what_an_index_has_in_order() {
         for (name, sql, walks, sorts) in [
             ("KNOWN", KNOWN, vec![], false),
-            ("NEXT_DISPATCH", NEXT_DISPATCH, vec!["SCAN events USING INDEX events_to_dispatch"], false),
+            ("NEXT_DISPATCH", NEXT_DISPATCH, vec!["SCAN e USING INDEX events_to_dispatch"], false),
             ("CANDIDATES", CANDIDATES, vec![], false),
             ("EARLIER_VERSIONS", EARLIER_VERSIONS, vec![], false),
+            // Few lie around one origin.
+            ("AROUND", AROUND, vec![], true),
+            ("JOINED", JOINED, vec![], false),
+            ("JOINED_WITH", JOINED_WITH, vec![], false),
             ("WAKING", WAKING, vec![], false),
             ("NEXT_WAKE", NEXT_WAKE, vec![], false),
             // What one subscriber is owed, and what is due, is sorted: both are only what waits now.

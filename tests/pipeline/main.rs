@@ -12,3 +12,4 @@ mod opening;
 mod receiver;
 mod rig;
 mod stored_replay;
+mod unlinked;

@@ -14,6 +14,7 @@ use throttler::delivery::{
 };
 use throttler::event::Magnitude;
 use throttler::feed::{Feed, Settings};
+use throttler::identity::unlinked::Likeness;
 use throttler::interest::Interest;
 use throttler::limiter::{Algorithm, Limit, Policy};
 use throttler::news::{EventRules, FirstRun};
@@ -48,14 +49,32 @@ pub struct Quake {
     pub magnitude: Option<f64>,
     pub origin_at: Timestamp,
     pub updated_at: Timestamp,
+    pub latitude: f64,
+    pub status: &'static str,
+    pub pager: Option<&'static str>,
+    pub tsunami: bool,
 }
 
 impl Quake {
     /// Of this magnitude, so many seconds before now.
     pub fn new(rig: &Rig, id: &str, magnitude: f64, seconds_ago: u64) -> Quake {
         let now = rig.clock.now();
-        let origin_at = now.minus(Span::from_seconds(seconds_ago));
-        Quake { id: id.into(), other_ids: Vec::new(), magnitude: Some(magnitude), origin_at, updated_at: now }
+        Quake::at(id, magnitude, now.minus(Span::from_seconds(seconds_ago)), now)
+    }
+
+    /// Of this magnitude and time, last changed at `updated_at`.
+    pub fn at(id: &str, magnitude: impl Into<Option<f64>>, origin_at: Timestamp, updated_at: Timestamp) -> Quake {
+        Quake {
+            id: id.into(),
+            other_ids: Vec::new(),
+            magnitude: magnitude.into(),
+            origin_at,
+            updated_at,
+            latitude: 52.5,
+            status: "automatic",
+            pager: None,
+            tsunami: false,
+        }
     }
 
     /// The next version, of this magnitude.
@@ -78,10 +97,10 @@ impl Quake {
             "type": "Feature", "id": self.id,
             "properties": {
                 "mag": self.magnitude, "place": format!("near {}", self.id), "time": self.origin_at.millis(),
-                "updated": self.updated_at.millis(), "ids": format!(",{},", ids.join(",")), "status": "automatic", "type": "earthquake",
-                "tsunami": 0, "alert": null, "magType": "mww",
+                "updated": self.updated_at.millis(), "ids": format!(",{},", ids.join(",")), "status": self.status, "type": "earthquake",
+                "tsunami": u8::from(self.tsunami), "alert": self.pager, "magType": "mww",
             },
-            "geometry": { "type": "Point", "coordinates": [160.3, 52.5, 20.0] },
+            "geometry": { "type": "Point", "coordinates": [160.3, self.latitude, 20.0] },
         })
     }
 }
@@ -115,8 +134,12 @@ impl Rig {
             email: EmailChannel::Sender(Box::new(EmailSender::new(&email).expect("a directory for mail"))),
             webhook: WebhookSender::new(webhook).expect("an HTTP client"),
         };
-        let rules =
-            EventRules { min_magnitude: magnitude(4.5), max_age: Span::from_seconds(24 * HOUR), first_run: FirstRun::Baseline };
+        let rules = EventRules {
+            min_magnitude: magnitude(4.5),
+            max_age: Span::from_seconds(24 * HOUR),
+            first_run: FirstRun::Baseline,
+            likeness: Likeness::default(),
+        };
         let mut rig = Rig {
             directory,
             clock: Arc::new(ManualClock::at(start())),

@@ -15,6 +15,7 @@ use crate::delivery::{
 };
 use crate::event::Event;
 use crate::feed::{Feed, Settings};
+use crate::identity::unlinked::Likeness;
 use crate::interest::Interest;
 use crate::limiter::{Algorithm, Limit, Policy};
 use crate::news::{EventRules, FirstRun};
@@ -121,8 +122,12 @@ impl Stages {
             webhook: WebhookSender::new(webhook)?,
         };
         let feed = Feed::new(server.feed_url().parse()?, &Settings::default())?;
-        let rules =
-            EventRules { min_magnitude: Interest::default().min_magnitude, max_age: FEED_SPAN, first_run: FirstRun::Baseline };
+        let rules = EventRules {
+            min_magnitude: Interest::default().min_magnitude,
+            max_age: FEED_SPAN,
+            first_run: FirstRun::Baseline,
+            likeness: Likeness::default(),
+        };
         Ok(Stages {
             ingester: Ingester { feed, rules, database: database.clone(), clock: clock.clone() },
             deliverer: Deliverer::new(database.clone(), Arc::new(delivery), clock.clone()),
