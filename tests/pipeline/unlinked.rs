@@ -50,7 +50,7 @@ async fn two_solutions_of_one_quake_alert_once_and_the_history_says_why() {
     // The service links them, in either direction.
     rig.pass(5 * MINUTE);
     let linked = Quake { other_ids: vec!["at1".into()], ..second.revised(5.8) };
-    rig.see(&[linked.clone()]).await;
+    rig.see(std::slice::from_ref(&linked)).await;
     rig.pass(2 * HOUR);
     rig.see(&[linked.revised(5.9)]).await;
     assert_eq!((rig.hooks("anna").len(), rig.hooks("bruno").len()), (1, 1));
