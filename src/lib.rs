@@ -13,6 +13,7 @@ pub mod limiter;
 pub mod news;
 pub mod plain;
 pub mod plan;
+pub mod quiet;
 pub mod rate;
 pub mod subscriber;
 pub mod time;

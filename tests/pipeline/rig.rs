@@ -346,6 +346,7 @@ pub fn subscriber(who: &str, destination: Destination) -> Subscriber {
         policy: Policy::plain(limit(Algorithm::TokenBucket, "5/h", Some(5))),
         excess: Excess::Drop,
         mode: Mode::Enforce,
+        quiet: None,
     }
 }
 
