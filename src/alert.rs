@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::event::Event;
+use crate::identity::Change;
 use crate::rate::Rate;
+use crate::revision::in_words;
 use crate::time::{Span, Timestamp};
 
 /// An event first alerted longer than this after its origin is marked late.
@@ -31,6 +33,22 @@ pub enum Content {
     Event { event: Box<Event>, late: bool },
     /// What was withheld since the last digest.
     Digest(Digest),
+    /// An event that the subscriber was told of has changed.
+    Update(Box<Update>),
+    /// The service withdrew an event that the subscriber was told of.
+    Withdrawal { event: Box<Event>, of: String },
+}
+
+/// What changed since the subscriber was last told of an event.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Update {
+    pub event: Event,
+    /// As the subscriber was last told.
+    pub before: Event,
+    /// In the order of [`Change`], never empty.
+    pub changes: Vec<Change>,
+    /// The id of the message that first told of the event.
+    pub of: String,
 }
 
 /// The events withheld from one subscriber, so that nothing is withheld in silence.
@@ -73,6 +91,18 @@ impl Alert {
                 Some(largest) => format!("{} withheld, the largest {}", earthquakes(digest.count), largest.title()),
                 None => format!("{} withheld", earthquakes(digest.count)),
             },
+            Content::Update(update) => update.title(),
+            Content::Withdrawal { event, .. } => format!("WITHDRAWN: {}", event.title()),
+        }
+    }
+
+    /// The id of the message that first told of the event, where this is a later one.
+    #[must_use]
+    pub fn follows(&self) -> Option<&str> {
+        match &self.content {
+            Content::Update(update) => Some(&update.of),
+            Content::Withdrawal { of, .. } => Some(of),
+            Content::Event { .. } | Content::Digest(_) => None,
         }
     }
 
@@ -82,7 +112,26 @@ impl Alert {
         match &self.content {
             Content::Event { event, .. } => Some(event),
             Content::Digest(digest) => digest.events.first(),
+            Content::Update(update) => Some(&update.event),
+            Content::Withdrawal { event, .. } => Some(event),
         }
+    }
+}
+
+impl Update {
+    /// `UPDATE: M 5.0 → 5.7 - 24 km S of …`, or what else changed most: `UPDATE: M 5.7 - 24 km S of … (alert level none → orange)`.
+    fn title(&self) -> String {
+        let (before, event) = (&self.before, &self.event);
+        if before.magnitude != event.magnitude {
+            let was = before.magnitude.map_or_else(|| "?".to_owned(), |m| m.to_string());
+            let title = event.title();
+            return format!("UPDATE: M {was} → {}", title.strip_prefix("M ").unwrap_or(&title));
+        }
+        let urgent = [Change::Status, Change::Tsunami, Change::Pager, Change::Kind, Change::Place];
+        let first = urgent.into_iter().find(|change| self.changes.contains(change)).or(self.changes.first().copied());
+        let what = first
+            .map_or_else(String::new, |change| format!(" ({change} {} → {})", in_words(change, before), in_words(change, event)));
+        format!("UPDATE: {}{what}", event.title())
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Pure: it changes the limiter it is given and answers with what to write; the store commits both together or neither.
 
+mod later;
+
 use std::cmp::Reverse;
 use std::fmt;
 use std::str::FromStr;
@@ -12,6 +14,8 @@ use crate::limiter::{Limiter, Outlook, Passage, Request, Ruling, Verdict};
 use crate::quiet::{QuietHours, Zone};
 use crate::subscriber::{Excess, Mode, Subscriber};
 use crate::time::{Span, Timestamp};
+
+pub use later::{Told, UpdateOutcome, UpdatePlan, update, withdrawal};
 
 /// With `--excess delay`, what waited longer than this goes into a digest.
 pub const MAX_WAIT: Span = Span::from_seconds(6 * 3_600);

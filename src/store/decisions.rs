@@ -14,7 +14,7 @@ use crate::subscriber::{Standing, Subscriber};
 use crate::time::Timestamp;
 
 /// Subscribers that one transaction decides on. Small enough that nothing else waits long, large enough to spread the sync.
-const CHUNK: i64 = 1_000;
+pub(super) const CHUNK: i64 = 1_000;
 /// What is held for one subscriber and told in one go; more waits for the next message.
 const MAX_HELD: i64 = 10_000;
 
@@ -203,7 +203,7 @@ impl Store {
 }
 
 /// A limiter whose limit was changed since keeps what was spent.
-fn carried(limiter: Option<Limiter>, subscriber: &Subscriber, now: Timestamp) -> Limiter {
+pub(super) fn carried(limiter: Option<Limiter>, subscriber: &Subscriber, now: Timestamp) -> Limiter {
     let limit = subscriber.policy.limit;
     match limiter {
         Some(limiter) if limiter.limit() == limit => limiter,
@@ -295,7 +295,7 @@ fn write_undecided(
     done.map(|_| ()).map_err(step("record that nothing was decided"))
 }
 
-fn write_message(
+pub(super) fn write_message(
     transaction: &Transaction<'_>,
     key: SubscriberKey,
     subscriber: &Subscriber,
@@ -325,7 +325,7 @@ fn write_message(
     Ok(transaction.last_insert_rowid())
 }
 
-fn write_limiter(transaction: &Transaction<'_>, key: SubscriberKey, limiter: &Limiter) -> Result<(), StoreError> {
+pub(super) fn write_limiter(transaction: &Transaction<'_>, key: SubscriberKey, limiter: &Limiter) -> Result<(), StoreError> {
     let sql = "UPDATE subscribers SET limiter = ?2 WHERE subscriber_key = ?1";
     let done = transaction.prepare_cached(sql).and_then(|mut statement| statement.execute(params![key.0, limiter.to_bytes()]));
     done.map(|_| ()).map_err(step("write a limiter's state"))

@@ -17,6 +17,8 @@ pub struct Ingested {
     pub new: usize,
     pub revised: usize,
     pub merged: usize,
+    /// How many the service told to be deleted, which were withdrawn.
+    pub withdrawn: usize,
     /// Of the new and revised ones, those that subscribers are to be asked about.
     pub to_dispatch: usize,
     /// What an operator may want to know, a line each.
@@ -172,10 +174,13 @@ fn revise(
         .map_err(step("revise an event"))?
         .0;
     let fate = rules.revised(known, event, now);
-    let asked = rules.asks(fate, event, now);
+    let asked = rules.asks(fate, event, now) && !event.is_withdrawn();
+    // Whoever was told of it is told of what is new about it, as long as others are asked; of a return always.
     let sql = "UPDATE events
                SET preferred_id = :id, origin_at = :origin_at, magnitude = :magnitude, body = :body, changed_at = :now,
-                   fate = :fate, dispatch_from = iif(:asked, 0, dispatch_from)
+                   fate = :fate, dispatch_from = iif(:asked, 0, dispatch_from),
+                   update_from = iif(:asked OR (withdrawn_at IS NOT NULL AND NOT :withdrawn), 0, update_from),
+                   withdrawn_at = iif(:withdrawn, withdrawn_at, NULL)
                WHERE event_key = :key";
     transaction
         .prepare_cached(sql)
@@ -183,7 +188,7 @@ fn revise(
             statement.execute(named_params! {
                 ":key": key, ":id": event.id.as_str(), ":origin_at": At(event.origin_at),
                 ":magnitude": event.magnitude.map(Magnitude::value), ":body": Json(event), ":now": At(now),
-                ":fate": Word(fate), ":asked": asked,
+                ":fate": Word(fate), ":asked": asked, ":withdrawn": event.is_withdrawn(),
             })
         })
         .map_err(step("revise an event"))?;
@@ -194,7 +199,7 @@ fn revise(
 
 /// Several known events are one: their ids go to the survivor, whoever was decided on any of them is not asked again, and
 /// whoever was still to be asked about one is asked about the survivor.
-fn absorb(transaction: &Transaction<'_>, survivor: i64, absorbed: &[i64], now: Timestamp) -> Result<(), StoreError> {
+pub(super) fn absorb(transaction: &Transaction<'_>, survivor: i64, absorbed: &[i64], now: Timestamp) -> Result<(), StoreError> {
     for other in absorbed {
         transaction
             .execute("UPDATE event_ids SET event_key = ?1 WHERE event_key = ?2", [survivor, *other])
@@ -222,7 +227,7 @@ fn absorb(transaction: &Transaction<'_>, survivor: i64, absorbed: &[i64], now: T
     Ok(())
 }
 
-fn write_ids(transaction: &Transaction<'_>, key: i64, event: &Event) -> Result<(), StoreError> {
+pub(super) fn write_ids(transaction: &Transaction<'_>, key: i64, event: &Event) -> Result<(), StoreError> {
     let sql =
         "INSERT INTO event_ids (id, event_key) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET event_key = excluded.event_key";
     let mut insert = transaction.prepare_cached(sql).map_err(step("record an event's ids"))?;

@@ -10,6 +10,8 @@ mod queries;
 mod rows;
 mod subscribers;
 mod unlinked;
+mod updates;
+mod withdrawals;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,9 +21,10 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 pub use decisions::{Candidate, Chunk, DispatchTask, Waking};
 pub use deliveries::{Claimed, Settlement};
 pub use events::Ingested;
-pub use ledger::{HistoryRow, LedgerRow, SubscriberCounts};
+pub use ledger::{HistoryRow, LedgerRow, SubscriberCounts, UpdateRow};
 pub use lock::DaemonLock;
 pub use subscribers::{StoredSubscriber, SubscriberKey};
+pub use updates::{Listener, UpdateChunk, UpdateTask, WaitingUpdate};
 
 /// How long a statement waits for another process's transaction.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);

@@ -40,7 +40,7 @@ pub(super) const EARLIER_VERSIONS: &str = concat!(
 
 /// The solutions whose origins lie within a span, each with its quake; those of one quake as they became known.
 pub(super) const AROUND: &str = "SELECT coalesce(duplicate_of, event_key), body FROM events
-    WHERE origin_at BETWEEN ?1 AND ?2 AND fate <> 'merged' ORDER BY event_key LIMIT ?3";
+    WHERE origin_at BETWEEN ?1 AND ?2 AND fate <> 'merged' AND withdrawn_at IS NULL ORDER BY event_key LIMIT ?3";
 
 /// The events that were taken for others.
 pub(super) const JOINED: &str = "SELECT d.event_key, d.body, e.body, d.duplicate_since
@@ -55,9 +55,49 @@ pub(super) const JOINED_WITH: &str = "SELECT d.event_key, d.body, e.body, d.dupl
 pub(super) const WAKING: &str = "SELECT subscriber_key, name FROM subscribers
     WHERE wake_at <= ?1 AND standing = 'active' AND removed_at IS NULL ORDER BY wake_at LIMIT 1";
 
-/// When somebody may be told next.
-pub(super) const NEXT_WAKE: &str =
-    "SELECT min(wake_at) AS at FROM subscribers WHERE wake_at IS NOT NULL AND standing = 'active' AND removed_at IS NULL";
+/// When somebody may be told next, of what was withheld or of an update that waits.
+pub(super) const NEXT_WAKE: &str = "SELECT min(at) AS at FROM (
+    SELECT min(wake_at) AS at FROM subscribers WHERE wake_at IS NOT NULL AND standing = 'active' AND removed_at IS NULL
+    UNION ALL
+    SELECT min(update_wake_at) AS at FROM subscribers
+    WHERE update_wake_at IS NOT NULL AND standing = 'active' AND removed_at IS NULL)";
+
+/// The largest event with a version that is not told to all, and that version.
+pub(super) const NEXT_UPDATE: &str = "SELECT event_key, body, update_from,
+      (SELECT max(seen_at) FROM revisions WHERE event_key = events.event_key) AS revision
+    FROM events WHERE update_from IS NOT NULL ORDER BY magnitude DESC, origin_at LIMIT 1";
+
+/// The next active subscribers who were told of an event or of one that was merged into it.
+pub(super) const LISTENERS: &str = "SELECT * FROM subscribers AS s
+    WHERE subscriber_key >= :from AND standing = 'active' AND removed_at IS NULL
+      AND EXISTS (SELECT 1 FROM decisions AS d
+                  WHERE d.subscriber_key = s.subscriber_key AND d.delivery_key IS NOT NULL
+                    AND d.event_key IN (SELECT :event UNION ALL SELECT event_key FROM events WHERE merged_into = :event))
+    ORDER BY subscriber_key LIMIT :chunk";
+
+/// What a subscriber was told of an event and of those that were merged into it, message after message.
+pub(super) const TOLD: &str = "SELECT o.delivery_key, o.alert_id,
+      (SELECT r.body FROM revisions AS r WHERE r.event_key = d.event_key AND r.seen_at <= o.created_at
+       ORDER BY r.seen_at DESC LIMIT 1) AS body
+    FROM decisions AS d CROSS JOIN outbox AS o ON o.delivery_key = d.delivery_key
+    WHERE d.subscriber_key = ?2 AND d.event_key IN (SELECT ?1 UNION ALL SELECT event_key FROM events WHERE merged_into = ?1)
+    UNION ALL
+    SELECT o.delivery_key, o.alert_id, r.body FROM updates AS u
+    CROSS JOIN outbox AS o ON o.delivery_key = u.delivery_key
+    CROSS JOIN revisions AS r ON r.event_key = u.event_key AND r.seen_at = u.revision
+    WHERE u.subscriber_key = ?2 AND u.event_key IN (SELECT ?1 UNION ALL SELECT event_key FROM events WHERE merged_into = ?1)
+    ORDER BY 1";
+
+/// Who may be told now of an update that waits.
+pub(super) const WAITING_UPDATE: &str = "SELECT subscriber_key, name FROM subscribers
+    WHERE update_wake_at <= ?1 AND standing = 'active' AND removed_at IS NULL ORDER BY update_wake_at LIMIT 1";
+
+/// The largest event of which an update waits for a subscriber, as it is known now.
+pub(super) const LARGEST_WAITING_UPDATE: &str = "SELECT e.event_key, e.body,
+      (SELECT max(seen_at) FROM revisions WHERE event_key = e.event_key)
+    FROM updates AS u CROSS JOIN events AS e
+      ON e.event_key = (SELECT coalesce(merged_into, event_key) FROM events WHERE event_key = u.event_key)
+    WHERE u.subscriber_key = ?1 AND u.outcome = 'waiting' ORDER BY e.magnitude DESC, u.update_key LIMIT 1";
 
 /// What is withheld from a subscriber and still to be told.
 pub(super) const HELD: &str = "SELECT event_key, body, decided_at, outcome = 'held' FROM decisions JOIN events USING (event_key)
@@ -118,13 +158,33 @@ mod tests {
             ("JOINED_WITH", JOINED_WITH, vec![], false),
             ("WAKING", WAKING, vec![], false),
             ("NEXT_WAKE", NEXT_WAKE, vec![], false),
+            ("NEXT_UPDATE", NEXT_UPDATE, vec!["SCAN events USING INDEX events_to_update"], false),
+            ("LISTENERS", LISTENERS, vec![], false),
+            // What one subscriber was told of one event, and what waits for one, are few.
+            ("TOLD", TOLD, vec![], true),
+            ("WAITING_UPDATE", WAITING_UPDATE, vec![], false),
+            ("LARGEST_WAITING_UPDATE", LARGEST_WAITING_UPDATE, vec![], true),
             // What one subscriber is owed, and what is due, is sorted: both are only what waits now.
             ("HELD", HELD, vec![], true),
             ("CLAIM", CLAIM, vec![], true),
             ("NEXT_DUE", NEXT_DUE, vec!["SCAN o USING INDEX outbox_due", "SCAN o USING INDEX outbox_leased"], false),
         ] {
             let plan = plan(sql);
-            let tables = ["events", "event_ids", "revisions", "subscribers", "decisions", "outbox", "s", "d", "e", "o", "r"];
+            let tables = [
+                "events",
+                "event_ids",
+                "revisions",
+                "subscribers",
+                "decisions",
+                "outbox",
+                "updates",
+                "s",
+                "d",
+                "e",
+                "o",
+                "r",
+                "u",
+            ];
             let scans: Vec<&String> = plan
                 .iter()
                 .filter(|line| {

@@ -14,3 +14,4 @@ mod receiver;
 mod rig;
 mod stored_replay;
 mod unlinked;
+mod updates;

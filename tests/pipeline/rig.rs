@@ -18,9 +18,9 @@ use throttler::identity::unlinked::Likeness;
 use throttler::interest::Interest;
 use throttler::limiter::{Algorithm, Limit, Policy};
 use throttler::news::{EventRules, FirstRun};
-use throttler::plan::Outcome;
+use throttler::plan::{Outcome, UpdateOutcome};
 use throttler::store::{Ingested, LedgerRow, Store};
-use throttler::subscriber::{Destination, Excess, Mode, Standing, Subscriber, SubscriberName};
+use throttler::subscriber::{Destination, Excess, Mode, Standing, Subscriber, SubscriberName, Updates};
 use throttler::time::{Span, Timestamp};
 
 use crate::receiver::Receiver;
@@ -324,13 +324,28 @@ impl Rig {
             for (outcome, count) in Outcome::ALL.into_iter().zip(counts.outcomes) {
                 assert_eq!(count, mine.iter().filter(|row| row.outcome == outcome).count() as u64, "{who}: {outcome}");
             }
+            let updates = store.updates(Some(stored.key), None).expect("the updates");
+            for (outcome, count) in UpdateOutcome::ALL.into_iter().zip(counts.updates) {
+                assert_eq!(count, updates.iter().filter(|row| row.outcome == outcome).count() as u64, "{who}: updates {outcome}");
+            }
             let told = mine.iter().filter(|row| row.delivery.is_some()).count();
             let alerted = mine.iter().filter(|row| matches!(row.outcome, Outcome::Alerted | Outcome::Digested)).count();
             assert_eq!(told, alerted, "{who}: what is told has a message, and nothing else has");
         }
         let orphans =
-            "SELECT count(*) FROM outbox AS o WHERE NOT EXISTS (SELECT 1 FROM decisions WHERE delivery_key = o.delivery_key)";
-        assert_eq!(self.number(orphans), 0, "every message comes from a decision");
+            "SELECT count(*) FROM outbox AS o WHERE NOT EXISTS (SELECT 1 FROM decisions WHERE delivery_key = o.delivery_key)
+                                              AND NOT EXISTS (SELECT 1 FROM updates WHERE delivery_key = o.delivery_key)";
+        assert_eq!(self.number(orphans), 0, "every message comes from a decision or an update");
+        let both = "SELECT count(*) FROM decisions JOIN updates USING (delivery_key)";
+        assert_eq!(self.number(both), 0, "and none from both");
+        let untold = "SELECT count(*) FROM updates AS u WHERE NOT EXISTS (
+                          SELECT 1 FROM decisions AS d JOIN events AS e USING (event_key)
+                          WHERE d.subscriber_key = u.subscriber_key AND d.delivery_key IS NOT NULL
+                            AND u.event_key IN (d.event_key, e.merged_into))";
+        assert_eq!(self.number(untold), 0, "nobody is told of a change to what it was not told");
+        let waiting = "SELECT count(*) FROM (SELECT 1 FROM updates WHERE outcome = 'waiting'
+                       GROUP BY subscriber_key, event_key HAVING count(*) > 1)";
+        assert_eq!(self.number(waiting), 0, "of an event only the newest version waits");
         let problems: String = self.sql().query_row("PRAGMA integrity_check", [], |row| row.get(0)).expect("a check");
         assert_eq!(problems, "ok");
         assert_eq!(self.number("SELECT count(*) FROM pragma_foreign_key_check"), 0);
@@ -346,6 +361,8 @@ pub fn subscriber(who: &str, destination: Destination) -> Subscriber {
         policy: Policy::plain(limit(Algorithm::TokenBucket, "5/h", Some(5))),
         excess: Excess::Drop,
         mode: Mode::Enforce,
+        // Whoever tests them wants them.
+        updates: Updates::None,
         quiet: None,
     }
 }

@@ -2,10 +2,12 @@
 
 use url::Url;
 
-use crate::alert::{Alert, Content, Digest, Explanation};
+use crate::alert::{Alert, Content, Digest, Explanation, Update};
 use crate::delivery::unsubscribe::Unsubscribe;
 use crate::event::{Event, PagerLevel};
+use crate::identity::Change;
 use crate::plain::one_line;
+use crate::revision::in_words;
 use crate::time::{Span, TICKS_PER_SECOND, Timestamp};
 
 /// The longest place, title or sentence taken over from outside, in characters.
@@ -47,6 +49,24 @@ impl Facts {
             Content::Event { event, late } => Facts {
                 title,
                 note: late.then(|| late_note(event, alert.created_at)),
+                details: event_details(event, alert.created_at),
+                link: link(event),
+                rows: Vec::new(),
+                ending,
+                unsubscribe_url,
+            },
+            Content::Update(update) => Facts {
+                title,
+                note: Some("This event has changed since you were last told of it.".to_owned()),
+                details: [changed(update), event_details(&update.event, alert.created_at)].concat(),
+                link: link(&update.event),
+                rows: Vec::new(),
+                ending,
+                unsubscribe_url,
+            },
+            Content::Withdrawal { event, .. } => Facts {
+                title,
+                note: Some("Withdrawn: the service that published this event has deleted it.".to_owned()),
                 details: event_details(event, alert.created_at),
                 link: link(event),
                 rows: Vec::new(),
@@ -98,6 +118,14 @@ fn event_details(event: &Event, created_at: Timestamp) -> Vec<(&'static str, Str
         details.push(("Status", one_line(&event.status, MAX_TEXT_CHARS)));
     }
     details
+}
+
+/// What changed, before and after.
+fn changed(update: &Update) -> Vec<(&'static str, String)> {
+    let words = |change, event| one_line(&in_words(change, event), MAX_TEXT_CHARS);
+    let line = |change: Change| format!("{change}: {} → {}", words(change, &update.before), words(change, &update.event));
+    let labels = std::iter::once("Changed").chain(std::iter::repeat(""));
+    labels.zip(update.changes.iter().map(|change| line(*change))).collect()
 }
 
 fn digest_details(digest: &Digest) -> Vec<(&'static str, String)> {

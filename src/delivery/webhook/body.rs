@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::alert::{Alert, Content, Digest};
 use crate::event::{Event, EventId, Magnitude, PagerLevel};
+use crate::identity::Change;
 use crate::rate::Rate;
 use crate::time::Timestamp;
 
@@ -32,6 +33,22 @@ struct Body<'a> {
 enum BodyContent<'a> {
     Event { event: BodyEvent<'a>, late: bool },
     Digest { digest: BodyDigest<'a> },
+    Update { event: BodyEvent<'a>, update: BodyUpdate<'a> },
+    Withdrawal { event: BodyEvent<'a>, withdrawal: BodyWithdrawal<'a> },
+}
+
+#[derive(Serialize)]
+struct BodyUpdate<'a> {
+    /// The id of the message that first told of the event.
+    of: &'a str,
+    changes: &'a [Change],
+    /// The event as the subscriber was last told.
+    before: BodyEvent<'a>,
+}
+
+#[derive(Serialize)]
+struct BodyWithdrawal<'a> {
+    of: &'a str,
 }
 
 #[derive(Serialize)]
@@ -79,6 +96,14 @@ pub(super) fn of(alert: &Alert) -> Vec<u8> {
     let (kind, content) = match &alert.content {
         Content::Event { event, late } => ("earthquake.alert", BodyContent::Event { event: event.as_ref().into(), late: *late }),
         Content::Digest(digest) => ("earthquake.digest", BodyContent::Digest { digest: digest.into() }),
+        Content::Update(update) => {
+            let told = BodyUpdate { of: &update.of, changes: &update.changes, before: (&update.before).into() };
+            ("earthquake.update", BodyContent::Update { event: (&update.event).into(), update: told })
+        }
+        Content::Withdrawal { event, of } => {
+            let withdrawal = BodyWithdrawal { of };
+            ("earthquake.withdrawal", BodyContent::Withdrawal { event: event.as_ref().into(), withdrawal })
+        }
     };
     let body = Body {
         schema: SCHEMA,
