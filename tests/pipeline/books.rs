@@ -6,9 +6,7 @@ use proptest::prelude::*;
 use throttler::limiter::Algorithm;
 use throttler::subscriber::{Excess, Mode, Subscriber};
 
-use throttler::quiet::QuietHours;
-
-use crate::rig::{MINUTE, Quake, Rig, limit, magnitude, mailed};
+use crate::rig::{MINUTE, Quake, Rig, limit, magnitude, mailed, quiet};
 
 /// What happens next.
 #[derive(Clone, Debug)]
@@ -55,8 +53,7 @@ fn subscribers() -> Vec<Subscriber> {
             subscriber.policy.limit = limit(algorithm, "2/h", None);
             subscriber.policy.always_from = (at == 0).then_some(magnitude(7.5));
             subscriber.excess = excess[at];
-            let (hours, zone) = ("20:00-02:00".parse().expect("hours"), "Asia/Kolkata".parse().expect("a zone"));
-            subscriber.quiet = (at % 2 == 1).then_some(QuietHours { hours, zone, below: Some(magnitude(6.0)) });
+            subscriber.quiet = (at % 2 == 1).then(|| quiet("20:00-02:00", "Asia/Kolkata", Some(6.0)));
             subscriber.mode = if at == 4 { Mode::Shadow } else { Mode::Enforce };
             subscriber
         })

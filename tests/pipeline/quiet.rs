@@ -6,12 +6,11 @@ use throttler::plan::Outcome;
 use throttler::quiet::QuietHours;
 use throttler::subscriber::{Excess, Mode, Subscriber};
 
-use crate::rig::{HOUR, MINUTE, Quake, Rig, limit, magnitude};
+use crate::rig::{HOUR, MINUTE, Quake, Rig, limit, magnitude, quiet};
 
 /// From an hour after the start of the tests to ten hours after it.
-fn night(below: Option<f64>) -> Option<QuietHours> {
-    let (hours, zone) = ("22:00-07:00".parse().expect("hours"), "Asia/Kamchatka".parse().expect("a zone"));
-    Some(QuietHours { hours, zone, below: below.map(magnitude) })
+fn night(below: Option<f64>) -> QuietHours {
+    quiet("22:00-07:00", "Asia/Kamchatka", below)
 }
 
 /// A subscriber with a sliding log of one in an hour, quiet at night but for M 6 or more; in the evening.
@@ -20,7 +19,7 @@ async fn evening(change: impl FnOnce(&mut Subscriber)) -> Rig {
     let mut anna = rig.hooked("anna");
     anna.excess = Excess::Digest;
     anna.policy.limit = limit(Algorithm::SlidingLog, "1/h", None);
-    anna.quiet = night(Some(6.0));
+    anna.quiet = Some(night(Some(6.0)));
     change(&mut anna);
     rig.add(&[anna]);
     rig.pass(1);
@@ -152,7 +151,7 @@ async fn a_large_event_that_the_limiter_withheld_at_night_is_told_at_night_witho
 #[tokio::test]
 async fn without_an_override_all_is_held_but_what_always_passes() {
     let mut rig = at_night(|anna| {
-        anna.quiet = night(None);
+        anna.quiet = Some(night(None));
         anna.policy.always_from = Some(magnitude(7.0));
     })
     .await;

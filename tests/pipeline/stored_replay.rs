@@ -6,18 +6,12 @@ use throttler::catalogue::{Filter, Query, Source, read_events};
 use throttler::event::Magnitude;
 use throttler::limiter::{Algorithm, Reserve};
 use throttler::plan::Outcome;
-use throttler::quiet::QuietHours;
 use throttler::replay::replay_stored;
 use throttler::store::LedgerRow;
 use throttler::subscriber::{Excess, Mode, Subscriber};
 use throttler::time::{Span, Timestamp};
 
-use crate::rig::{HOUR, Quake, Rig, limit, magnitude};
-
-fn quiet(hours: &str, zone: &str, below: Option<f64>) -> Option<QuietHours> {
-    let (hours, zone) = (hours.parse().expect("hours"), zone.parse().expect("a zone"));
-    Some(QuietHours { hours, zone, below: below.map(magnitude) })
-}
+use crate::rig::{HOUR, Quake, Rig, limit, magnitude, quiet};
 
 /// Subscribers who differ in everything that decides.
 fn subscribers(rig: &Rig) -> Vec<Subscriber> {
@@ -45,23 +39,23 @@ fn subscribers(rig: &Rig) -> Vec<Subscriber> {
         }),
         with("night", &|s| {
             s.policy.limit = limit(Algorithm::SlidingLog, "3/h", None);
-            s.quiet = quiet("10:00-14:30", "Asia/Kamchatka", Some(5.8));
+            s.quiet = Some(quiet("10:00-14:30", "Asia/Kamchatka", Some(5.8)));
         }),
         with("slow-night", &|s| {
             s.policy.limit = limit(Algorithm::TokenBucket, "4/h", Some(3));
             s.excess = Excess::Delay;
             s.policy.always_from = Some(magnitude(6.0));
-            s.quiet = quiet("23:30-02:00", "UTC", None);
+            s.quiet = Some(quiet("23:30-02:00", "UTC", None));
         }),
         with("queue-by-night", &|s| {
             s.policy.limit = limit(Algorithm::LeakyBucket, "5/h", Some(4));
             s.excess = Excess::Drop;
-            s.quiet = quiet("00:00-02:00", "UTC", Some(6.0));
+            s.quiet = Some(quiet("00:00-02:00", "UTC", Some(6.0)));
         }),
         with("shadow-by-night", &|s| {
             s.policy.limit = limit(Algorithm::SlidingCounter, "2/h", None);
             s.mode = Mode::Shadow;
-            s.quiet = quiet("00:00-02:00", "UTC", Some(6.0));
+            s.quiet = Some(quiet("00:00-02:00", "UTC", Some(6.0)));
         }),
     ]
 }

@@ -4,10 +4,9 @@ use std::fs;
 
 use throttler::limiter::Algorithm;
 use throttler::plan::{Outcome, UpdateOutcome};
-use throttler::quiet::{QuietHours, Zone};
 use throttler::subscriber::{Excess, Mode, Standing, Subscriber, Updates};
 
-use crate::rig::{HOUR, MINUTE, Quake, Rig, limit, magnitude, mailed, name, subject};
+use crate::rig::{HOUR, MINUTE, Quake, Rig, limit, magnitude, mailed, name, quiet, subject};
 
 /// A rig with anna, who gets webhooks and these updates, and what else is changed of her.
 async fn with(updates: Updates, change: impl FnOnce(&mut Subscriber)) -> Rig {
@@ -209,9 +208,7 @@ async fn a_large_update_passes_always_and_quiet_hours_hold_a_small_one() {
     let quake = Quake::new(&rig, "us1", 5.2, MINUTE);
     rig.see(std::slice::from_ref(&quake)).await;
     // It is nine o'clock.
-    rig.set("bruno", |bruno| {
-        bruno.quiet = Some(QuietHours { hours: "08:00-10:00".parse().expect("hours"), zone: Zone::default(), below: None })
-    });
+    rig.set("bruno", |bruno| bruno.quiet = Some(quiet("08:00-10:00", "UTC", None)));
     then(&mut rig, &quake.revised(7.4)).await;
     assert_eq!(rig.hooks("anna")[1..], ["UPDATE: M 5.2 → 7.4 - near us1"]);
     assert_eq!(rig.hooks("bruno").len(), 1);
