@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::Event;
 use crate::identity::Change;
 use crate::rate::Rate;
-use crate::revision::in_words;
+use crate::revision::before_and_after;
 use crate::time::{Span, Timestamp};
 
 /// An event first alerted longer than this after its origin is marked late.
@@ -110,10 +110,9 @@ impl Alert {
     #[must_use]
     pub fn largest(&self) -> Option<&Event> {
         match &self.content {
-            Content::Event { event, .. } => Some(event),
+            Content::Event { event, .. } | Content::Withdrawal { event, .. } => Some(event),
             Content::Digest(digest) => digest.events.first(),
             Content::Update(update) => Some(&update.event),
-            Content::Withdrawal { event, .. } => Some(event),
         }
     }
 }
@@ -129,8 +128,10 @@ impl Update {
         }
         let urgent = [Change::Status, Change::Tsunami, Change::Pager, Change::Kind, Change::Place];
         let first = urgent.into_iter().find(|change| self.changes.contains(change)).or(self.changes.first().copied());
-        let what = first
-            .map_or_else(String::new, |change| format!(" ({change} {} → {})", in_words(change, before), in_words(change, event)));
+        let what = first.map_or_else(String::new, |change| {
+            let (was, is) = before_and_after(change, before, event);
+            format!(" ({change} {was} → {is})")
+        });
         format!("UPDATE: {}{what}", event.title())
     }
 }

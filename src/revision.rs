@@ -53,19 +53,34 @@ pub fn is_major(told: &Event, known: &Event) -> bool {
         || known.is_withdrawn() != told.is_withdrawn()
 }
 
-/// What the event's page says of this now, in a few words without line breaks of our own.
+/// What was told of this and what is known, in a few words; of the place, what differs of name and coordinates.
 #[must_use]
-pub fn in_words(what: Change, event: &Event) -> String {
+pub fn before_and_after(what: Change, told: &Event, known: &Event) -> (String, String) {
+    let both = |words: fn(&Event) -> String| (words(told), words(known));
+    match what {
+        Change::Place if told.place == known.place => both(coordinates),
+        Change::Place if coordinates(told) == coordinates(known) => both(place),
+        other => (in_words(other, told), in_words(other, known)),
+    }
+}
+
+fn place(event: &Event) -> String {
+    if event.place.is_empty() { "unnamed place".to_owned() } else { event.place.clone() }
+}
+
+fn coordinates(event: &Event) -> String {
+    format!("{:.3}, {:.3}", event.coordinates.latitude(), event.coordinates.longitude())
+}
+
+/// What the event's page says of this, in a few words.
+fn in_words(what: Change, event: &Event) -> String {
     match what {
         Change::Magnitude => {
             let magnitude = event.magnitude.map_or_else(|| "unknown".to_owned(), |m| m.to_string());
             let scale = event.magnitude_type.as_deref().filter(|scale| !scale.is_empty());
             scale.map_or(magnitude.clone(), |scale| format!("{magnitude} ({scale})"))
         }
-        Change::Place => {
-            let place = if event.place.is_empty() { "unnamed place" } else { &event.place };
-            format!("{place} ({:.3}, {:.3})", event.coordinates.latitude(), event.coordinates.longitude())
-        }
+        Change::Place => format!("{} ({})", place(event), coordinates(event)),
         Change::Origin => event.origin_at.to_utc().format("%Y-%m-%d %H:%M:%S UTC").to_string(),
         Change::Depth => event.depth_km.map_or_else(|| "unknown".to_owned(), |km| format!("{km:.1} km")),
         Change::Pager => event.pager.map_or_else(|| "none".to_owned(), |level| level.to_string()),

@@ -46,7 +46,7 @@ fn update(store: &mut Store, now: Timestamp) -> Result<Option<Dispatched>, Store
         if event.is_withdrawn() {
             plan::withdrawal(subscriber, limiter, told, event, now)
         } else {
-            plan::update(subscriber, limiter, told, event, changes, now)
+            plan::update(subscriber, limiter, told, event, &changes, now)
         }
     };
     if let Some(task) = store.next_update()? {

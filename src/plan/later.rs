@@ -55,7 +55,7 @@ pub fn update(
     limiter: &mut Limiter,
     told: &Told,
     event: &Event,
-    changes: Vec<Change>,
+    changes: &[Change],
     now: Timestamp,
 ) -> UpdatePlan {
     let judgement = judge(subscriber, limiter, event.magnitude, now);
@@ -72,7 +72,7 @@ pub fn update(
     };
     let why = reason(subscriber, event, &judgement.answer, &outlook, now);
     let message = (outcome == UpdateOutcome::Sent).then(|| {
-        let content = Update { event: event.clone(), before: told.event.clone(), changes: changes.clone(), of: told.of.clone() };
+        let content = Update { event: event.clone(), before: told.event.clone(), changes: changes.to_vec(), of: told.of.clone() };
         Message {
             content: Content::Update(Box::new(content)),
             explanation: explain(subscriber, limiter, format!("you were told of this event before; {why}"), now),

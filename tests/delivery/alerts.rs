@@ -1,7 +1,8 @@
 //! Alerts to deliver, written by hand in the shape of the captures.
 
-use throttler::alert::{Alert, Content, Digest, Explanation};
-use throttler::event::{Coordinates, Event, Magnitude, PagerLevel};
+use throttler::alert::{Alert, Content, Digest, Explanation, Update};
+use throttler::event::{Coordinates, Event, Magnitude, PagerLevel, WITHDRAWN};
+use throttler::revision::visible;
 use throttler::time::Timestamp;
 
 pub fn at(text: &str) -> Timestamp {
@@ -96,6 +97,39 @@ pub fn digest_alert() -> Alert {
     });
     alert.explanation.remaining = 1;
     alert.explanation.retry_at = alert.created_at;
+    alert
+}
+
+/// What changed of the M 8.8 since it was first told of as M 8.0.
+pub fn update_alert() -> Alert {
+    let before = Event {
+        id: "at00t06y4o".parse().expect("id"),
+        ids: vec!["at00t06y4o".parse().expect("id")],
+        origin_at: at("2025-07-29T23:24:50Z"),
+        magnitude: Some(Magnitude::new(8.0).expect("8.0")),
+        magnitude_type: Some("Mi".into()),
+        place: "136 km ESE of Petropavlovsk-Kamchatsky, Russia".into(),
+        depth_km: Some(74.0),
+        pager: None,
+        ..great()
+    };
+    let changes = visible(&before, &great());
+    let mut alert = event_alert();
+    alert.id = "alert-us6000qw60-anna-2".into();
+    alert.created_at = at("2025-07-29T23:50:00Z");
+    alert.content = Content::Update(Box::new(Update { event: great(), before, changes, of: event_alert().id }));
+    alert.explanation.reason = "you were told of this event before; within the limit, which has room for 12 more now".into();
+    alert.explanation.retry_at = alert.created_at;
+    alert
+}
+
+/// The M 8.8, if it had been a mistake.
+pub fn withdrawal_alert() -> Alert {
+    let mut alert = update_alert();
+    alert.id = "alert-us6000qw60-anna-3".into();
+    let event = Event { status: WITHDRAWN.into(), ..great() };
+    alert.content = Content::Withdrawal { event: Box::new(event), of: event_alert().id };
+    alert.explanation.reason = "you were told of this event before; the service withdrew the event, which costs nothing".into();
     alert
 }
 

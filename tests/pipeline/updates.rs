@@ -107,7 +107,7 @@ async fn what_is_major_and_what_only_all_hear_of() {
     }
     let titles = rig.hooks("bruno");
     for title in [
-        "UPDATE: M 5.7 - near ak6 (place near ak6 (52.500, 160.300) → near ak6 (53.000, 160.300))",
+        "UPDATE: M 5.7 - near ak6 (place 52.500, 160.300 → 53.000, 160.300)",
         "UPDATE: M 5.7 - near ak8 (alert level none → orange)",
         "UPDATE: M 5.7 - near ak9 (tsunami not flagged → flagged)",
     ] {

@@ -7,7 +7,7 @@ use crate::delivery::unsubscribe::Unsubscribe;
 use crate::event::{Event, PagerLevel};
 use crate::identity::Change;
 use crate::plain::one_line;
-use crate::revision::in_words;
+use crate::revision::before_and_after;
 use crate::time::{Span, TICKS_PER_SECOND, Timestamp};
 
 /// The longest place, title or sentence taken over from outside, in characters.
@@ -67,7 +67,7 @@ impl Facts {
             Content::Withdrawal { event, .. } => Facts {
                 title,
                 note: Some("Withdrawn: the service that published this event has deleted it.".to_owned()),
-                details: event_details(event, alert.created_at),
+                details: withdrawn_details(event, alert.created_at),
                 link: link(event),
                 rows: Vec::new(),
                 ending,
@@ -120,10 +120,19 @@ fn event_details(event: &Event, created_at: Timestamp) -> Vec<(&'static str, Str
     details
 }
 
+/// Which event it was, without what was feared of it.
+fn withdrawn_details(event: &Event, created_at: Timestamp) -> Vec<(&'static str, String)> {
+    let mut details = event_details(event, created_at);
+    details.retain(|(label, _)| !["Tsunami", "PAGER", "Status"].contains(label));
+    details
+}
+
 /// What changed, before and after.
 fn changed(update: &Update) -> Vec<(&'static str, String)> {
-    let words = |change, event| one_line(&in_words(change, event), MAX_TEXT_CHARS);
-    let line = |change: Change| format!("{change}: {} → {}", words(change, &update.before), words(change, &update.event));
+    let line = |change: Change| {
+        let (was, is) = before_and_after(change, &update.before, &update.event);
+        format!("{change}: {} → {}", one_line(&was, MAX_TEXT_CHARS), one_line(&is, MAX_TEXT_CHARS))
+    };
     let labels = std::iter::once("Changed").chain(std::iter::repeat(""));
     labels.zip(update.changes.iter().map(|change| line(*change))).collect()
 }
