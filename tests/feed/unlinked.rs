@@ -21,9 +21,9 @@ fn one(quake: i64, event: &Event) -> Solution<i64> {
 
 #[test]
 fn each_bound_is_inclusive() {
+    type Edit = fn(&mut Event);
     let rule = Likeness::default();
     let (known, seen) = (event(&["at1"], 1), event(&["us1"], 1));
-    type Edit = fn(&mut Event);
     let edits: [(bool, Edit); 9] = [
         (true, |_| {}),
         (true, |e| e.origin_at = at("2025-08-05T09:23:56Z")),

@@ -248,7 +248,7 @@ async fn a_merger_updates_who_was_told_of_either_once() {
     let mut rig = with(Updates::Major, |_| {}).await;
     let first = Quake::new(&rig, "at1", 5.2, 12 * MINUTE);
     let second = Quake::new(&rig, "us2", 5.8, 10 * MINUTE);
-    rig.see(&[first.clone()]).await;
+    rig.see(std::slice::from_ref(&first)).await;
     rig.pass(MINUTE);
     rig.see(&[first.clone(), second.clone()]).await;
     assert_eq!(rig.hooks("anna").len(), 2);
@@ -287,35 +287,27 @@ async fn emails_thread_under_the_first_alert() {
 
 #[tokio::test]
 async fn a_withdrawal_costs_nothing_goes_to_all_who_were_told_and_ends_what_waits() {
-    let mut rig = with(Updates::Major, |anna| anna.policy.limit = limit(Algorithm::SlidingLog, "1/h", None)).await;
+    let mut rig = Rig::with(&[]).await;
     let with_limit = |rig: &Rig, who: &str, updates, excess| {
         let mut subscriber = rig.hooked(who);
         (subscriber.updates, subscriber.excess) = (updates, excess);
         subscriber.policy.limit = limit(Algorithm::SlidingLog, "1/h", None);
         subscriber
     };
+    // Dora's only admission goes to another event, so that she is not told of this one yet.
+    rig.add(&[with_limit(&rig, "dora", Updates::All, Excess::Digest)]);
+    rig.pass(1);
+    let other = Quake { latitude: -10.0, ..Quake::new(&rig, "us2", 6.0, MINUTE) };
+    rig.see(std::slice::from_ref(&other)).await;
+    rig.pass(1);
     let others = [
+        with_limit(&rig, "anna", Updates::Major, Excess::Drop),
         with_limit(&rig, "bruno", Updates::None, Excess::Drop),
         with_limit(&rig, "clara", Updates::All, Excess::Digest),
-        with_limit(&rig, "dora", Updates::All, Excess::Digest),
     ];
     rig.add(&others);
     rig.pass(1);
     let quake = Quake::new(&rig, "us1", 5.7, MINUTE);
-    // Dora's only admission goes to another event, so that she is not told of this one yet.
-    rig.set("dora", |dora| dora.interest.min_magnitude = magnitude(5.9));
-    rig.pass(1);
-    let other = Quake { latitude: -10.0, ..Quake::new(&rig, "us2", 6.0, MINUTE) };
-    rig.set("anna", |anna| {
-        anna.interest.region = Some("150,45,170,60".parse().map(throttler::interest::Region::Box).expect("a box"))
-    });
-    rig.set("clara", |clara| {
-        clara.interest.region = Some("150,45,170,60".parse().map(throttler::interest::Region::Box).expect("a box"))
-    });
-    rig.pass(1);
-    rig.see(&[other.clone()]).await;
-    rig.set("dora", |dora| dora.interest.min_magnitude = magnitude(5.0));
-    rig.pass(1);
     rig.see(&[other.clone(), quake.clone()]).await;
     rig.pass(MINUTE);
     let larger = quake.revised(6.4);
