@@ -32,3 +32,10 @@ CREATE TABLE updates (
     CHECK (kind = 'update' OR (refused = 0 AND outcome IN ('sent', 'undecided')))
 ) STRICT;
 CREATE INDEX updates_of_subscriber ON updates (subscriber_key, outcome);
+
+-- An event that one network's automatic solution makes implausibly large: until when it awaits confirmation, and whether that
+-- time ran out.
+ALTER TABLE events ADD COLUMN confirm_by INTEGER;
+ALTER TABLE events ADD COLUMN unconfirmed INTEGER NOT NULL DEFAULT 0
+    CHECK (unconfirmed IN (0, 1) AND (confirm_by IS NULL OR (unconfirmed = 0 AND dispatch_from IS NULL)));
+CREATE INDEX events_to_confirm ON events (confirm_by) WHERE confirm_by IS NOT NULL;

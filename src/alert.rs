@@ -30,7 +30,13 @@ pub struct Alert {
 #[serde(rename_all = "snake_case")]
 pub enum Content {
     /// One event that matches the subscriber's interest.
-    Event { event: Box<Event>, late: bool },
+    Event {
+        event: Box<Event>,
+        late: bool,
+        /// Whether it was to be confirmed, and was not in time.
+        #[serde(default)]
+        unconfirmed: bool,
+    },
     /// What was withheld since the last digest.
     Digest(Digest),
     /// An event that the subscriber was told of has changed.
@@ -85,8 +91,10 @@ impl Alert {
     #[must_use]
     pub fn title(&self) -> String {
         match &self.content {
-            Content::Event { event, late: false } => event.title(),
-            Content::Event { event, late: true } => format!("{} (late)", event.title()),
+            Content::Event { event, late, unconfirmed } => {
+                let late = if *late { " (late)" } else { "" };
+                format!("{}{}{late}", event.title(), if *unconfirmed { " (unconfirmed)" } else { "" })
+            }
             Content::Digest(digest) => match digest.events.first() {
                 Some(largest) => format!("{} withheld, the largest {}", earthquakes(digest.count), largest.title()),
                 None => format!("{} withheld", earthquakes(digest.count)),

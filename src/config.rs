@@ -44,6 +44,9 @@ pub struct FeedConfig {
     pub duplicate_km: f64,
     pub duplicate_magnitude: f64,
     pub duplicate_for: Span,
+    /// From which magnitude an event that one network alone gives automatically awaits confirmation, and how long.
+    pub confirm_from: Option<Magnitude>,
+    pub confirm_for: Span,
     /// Named in the User-Agent, so that the service can reach the operator.
     pub contact: Option<String>,
 }
@@ -100,6 +103,8 @@ impl Default for FeedConfig {
             duplicate_km: likeness.within_km,
             duplicate_magnitude: likeness.magnitudes,
             duplicate_for: likeness.patience,
+            confirm_from: None,
+            confirm_for: Span::from_seconds(600),
             contact: None,
         }
     }
@@ -120,6 +125,8 @@ const KEYS: [(&str, &[&str]); 5] = [
             "duplicate_km",
             "duplicate_magnitude",
             "duplicate_for",
+            "confirm_from",
+            "confirm_for",
             "contact",
         ],
     ),

@@ -11,7 +11,7 @@ use crate::delivery::{
 };
 use crate::feed::{Feed, FeedUrl, Settings as FeedSettings};
 use crate::identity::unlinked::Likeness;
-use crate::news::EventRules;
+use crate::news::{Confirmation, EventRules};
 use crate::store::Store;
 use crate::time::Timestamp;
 
@@ -74,8 +74,9 @@ impl Loaded {
             magnitudes: feed.duplicate_magnitude,
             patience: feed.duplicate_for,
         };
+        let confirm = feed.confirm_from.map(|from| Confirmation { from, wait: feed.confirm_for });
         likeness.check().map_err(|fault| Failure::usage(self.at(&format!("feed.{fault}"))))?;
-        Ok(EventRules { min_magnitude: feed.min_magnitude, max_age: feed.max_age, first_run: feed.first_run, likeness })
+        Ok(EventRules { min_magnitude: feed.min_magnitude, max_age: feed.max_age, first_run: feed.first_run, likeness, confirm })
     }
 
     /// The channels that alerts leave by.

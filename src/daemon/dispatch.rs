@@ -10,6 +10,8 @@ use crate::time::Timestamp;
 /// What one step of dispatch did.
 #[derive(Debug)]
 pub enum Dispatched {
+    /// Gave up waiting for an event's confirmation: subscribers are asked now.
+    Unconfirmed { event: Box<Event> },
     /// Decided an event for one chunk of subscribers.
     Decided { event: Box<Event>, chunk: Chunk },
     /// Asked a subscriber's limiter again on behalf of what was withheld.
@@ -20,16 +22,20 @@ pub enum Dispatched {
     UpdateAsked { subscriber: String, plan: Option<UpdatePlan> },
 }
 
-/// One step: the largest undecided event for its next chunk of subscribers, or else one subscriber of whom something is
+/// One step: an event whose time to be confirmed ran out, or else the largest undecided event for its next chunk of subscribers, or else one subscriber of whom something is
 /// withheld and whose limiter may allow a message now, or else, since what is new comes before what has changed, an update.
 /// `None` when nothing is left to do at `now`.
 ///
 /// # Errors
 /// [`StoreError`] if the database cannot be read or written; nothing was decided then.
 pub fn step(store: &mut Store, now: Timestamp) -> Result<Option<Dispatched>, StoreError> {
+    if let Some(event) = store.give_up_confirmation(now)? {
+        return Ok(Some(Dispatched::Unconfirmed { event: Box::new(event) }));
+    }
     if let Some(task) = store.next_dispatch()? {
-        let chunk = store
-            .decide_chunk(&task, now, |candidate, event| plan::decide(candidate.subscriber, candidate.limiter, event, now))?;
+        let chunk = store.decide_chunk(&task, now, |candidate, event| {
+            plan::decide(candidate.subscriber, candidate.limiter, event, task.unconfirmed, now)
+        })?;
         return Ok(Some(Dispatched::Decided { event: Box::new(task.event), chunk }));
     }
     let Some(waking) = store.waking(now)? else { return update(store, now) };

@@ -195,6 +195,9 @@ fn log_dispatched(dispatched: &Dispatched) {
             let withheld = chunk.decided.len() - alerted;
             tracing::info!(event = %event.id, alerted, withheld, "decided: {}", event.title());
         }
+        Dispatched::Unconfirmed { event } => {
+            tracing::warn!(event = %event.id, "not confirmed in time, so told unconfirmed: {}", event.title());
+        }
         Dispatched::Asked { subscriber, release: Some(Release::Now { reason, .. }) } => tracing::info!(subscriber, "{reason}"),
         Dispatched::Updated { event, chunk } => {
             for (subscriber, plan) in &chunk.decided {

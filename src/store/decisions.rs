@@ -27,6 +27,8 @@ pub struct DispatchTask {
     /// When it was last revised, and subscribers were to be asked.
     changed_at: Timestamp,
     baseline: bool,
+    /// Whether it was to be confirmed, and was not in time.
+    pub unconfirmed: bool,
     from: i64,
 }
 
@@ -70,6 +72,7 @@ impl Store {
                         first_seen_at: row.get::<_, At>("first_seen_at")?.0,
                         changed_at: row.get::<_, At>("changed_at")?.0,
                         baseline: row.get("baseline")?,
+                        unconfirmed: row.get("unconfirmed")?,
                         from: row.get("dispatch_from")?,
                     })
                 })
@@ -349,7 +352,7 @@ fn read_held(transaction: &Transaction<'_>, key: SubscriberKey) -> Result<(Vec<i
         let mut statement = transaction.prepare_cached(queries::HELD)?;
         let rows = statement.query_map(params![key.0, MAX_HELD], |row| {
             let (event, withheld_at) = (row.get::<_, Json<Event>>(1)?.0, row.get::<_, At>(2)?.0);
-            Ok((row.get(0)?, Held { event, withheld_at, quiet: row.get(3)? }))
+            Ok((row.get(0)?, Held { event, withheld_at, quiet: row.get(3)?, unconfirmed: row.get(4)? }))
         })?;
         rows.collect()
     };

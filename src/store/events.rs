@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, named_params, params};
 
 use super::rows::{At, Json, Word};
-use super::{Store, StoreError, queries, step, unlinked};
+use super::{Store, StoreError, confirmations, queries, step, unlinked};
 use crate::event::{Event, Magnitude};
 use crate::identity::{self, Identity, Known};
 use crate::news::{EventRules, Fate};
@@ -89,8 +89,9 @@ fn record_event(
             if let Some(belonging) = belonging {
                 unlinked::join(transaction, key, &event, &belonging, now, ingested)?;
             }
+            let asked = (&event, fate == Fate::Open);
             ingested.new += 1;
-            ingested.to_dispatch += usize::from(fate == Fate::Open);
+            ingested.to_dispatch += usize::from(confirmations::judge(transaction, key, None, asked, rules, now, ingested)?);
             Ok(Some(key))
         }
         Identity::Same { key, event } => {
@@ -99,18 +100,33 @@ fn record_event(
         }
         Identity::Revised { key, event, changes } => {
             ingested.revised += 1;
-            ingested.to_dispatch += usize::from(revise(transaction, key, &event, &named(&changes), rules, now)?);
-            unlinked::part_unlike(transaction, key, &rules.likeness, now, ingested)?;
+            renew(transaction, &known, (key, &event, &changes), rules, now, ingested)?;
             Ok(Some(key))
         }
         Identity::Merged { key, absorbed, event, changes } => {
             ingested.merged += 1;
             absorb(transaction, key, &absorbed, now)?;
-            ingested.to_dispatch += usize::from(revise(transaction, key, &event, &named(&changes), rules, now)?);
-            unlinked::part_unlike(transaction, key, &rules.likeness, now, ingested)?;
+            renew(transaction, &known, (key, &event, &changes), rules, now, ingested)?;
             Ok(Some(key))
         }
     }
+}
+
+/// Revises an event, and looks again at what was thought of it.
+fn renew(
+    transaction: &Transaction<'_>,
+    known: &[Known<i64>],
+    (key, event, changes): (i64, &Event, &[identity::Change]),
+    rules: &EventRules,
+    now: Timestamp,
+    ingested: &mut Ingested,
+) -> Result<(), StoreError> {
+    let confidence = confirmations::confidence(transaction, key)?;
+    let before = known.iter().find(|known| known.key == key).map(|known| (confidence, &known.event));
+    let asked = revise(transaction, key, event, &named(changes), rules, now)?;
+    unlinked::part_unlike(transaction, key, &rules.likeness, now, ingested)?;
+    ingested.to_dispatch += usize::from(confirmations::judge(transaction, key, before, (event, asked), rules, now, ingested)?);
+    Ok(())
 }
 
 fn named(changes: &[identity::Change]) -> String {
@@ -178,7 +194,7 @@ fn revise(
     // Whoever was told of it is told of what is new about it, as long as others are asked; of a return always.
     let sql = "UPDATE events
                SET preferred_id = :id, origin_at = :origin_at, magnitude = :magnitude, body = :body, changed_at = :now,
-                   fate = :fate, dispatch_from = iif(:asked, 0, dispatch_from),
+                   fate = :fate, dispatch_from = iif(:asked AND confirm_by IS NULL, 0, dispatch_from),
                    update_from = iif(:asked OR (withdrawn_at IS NOT NULL AND NOT :withdrawn), 0, update_from),
                    withdrawn_at = iif(:withdrawn, withdrawn_at, NULL)
                WHERE event_key = :key";
@@ -205,7 +221,7 @@ pub(super) fn absorb(transaction: &Transaction<'_>, survivor: i64, absorbed: &[i
             .execute("UPDATE event_ids SET event_key = ?1 WHERE event_key = ?2", [survivor, *other])
             .and_then(|_| {
                 transaction.execute(
-                    "UPDATE events SET fate = iif(fate = 'baseline', fate, 'open'), dispatch_from = 0
+                    "UPDATE events SET fate = iif(fate = 'baseline', fate, 'open'), dispatch_from = iif(confirm_by IS NULL, 0, NULL)
                      WHERE event_key = ?1
                        AND EXISTS (SELECT 1 FROM events WHERE event_key = ?2 AND fate = 'open' AND dispatch_from IS NOT NULL)",
                     [survivor, *other],
@@ -213,7 +229,8 @@ pub(super) fn absorb(transaction: &Transaction<'_>, survivor: i64, absorbed: &[i
             })
             .and_then(|_| {
                 transaction.execute(
-                    "UPDATE events SET fate = 'merged', merged_into = ?1, dispatch_from = NULL, changed_at = ?3 WHERE event_key = ?2",
+                    "UPDATE events SET fate = 'merged', merged_into = ?1, dispatch_from = NULL, update_from = NULL, confirm_by = NULL,
+                         changed_at = ?3 WHERE event_key = ?2",
                     params![survivor, other, At(now)],
                 )
             })

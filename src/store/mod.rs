@@ -1,6 +1,7 @@
 //! The store: everything SQL. It speaks in domain terms (record these events, decide this chunk, claim these deliveries);
 //! each call that writes is one transaction.
 
+mod confirmations;
 mod decisions;
 mod deliveries;
 mod events;

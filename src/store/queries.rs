@@ -18,7 +18,7 @@ pub(super) use quake_of;
 
 /// The largest event that is not decided for all, with when its quake was first seen and whether that was at the start.
 pub(super) const NEXT_DISPATCH: &str = "SELECT e.event_key, e.body, q.first_seen_at, e.changed_at,
-      q.fate = 'baseline' AS baseline, e.dispatch_from
+      q.fate = 'baseline' AS baseline, e.unconfirmed, e.dispatch_from
     FROM events AS e CROSS JOIN events AS q ON q.event_key = coalesce(e.duplicate_of, e.event_key)
     WHERE e.dispatch_from IS NOT NULL ORDER BY e.magnitude DESC, e.origin_at LIMIT 1";
 
@@ -55,12 +55,17 @@ pub(super) const JOINED_WITH: &str = "SELECT d.event_key, d.body, e.body, d.dupl
 pub(super) const WAKING: &str = "SELECT subscriber_key, name FROM subscribers
     WHERE wake_at <= ?1 AND standing = 'active' AND removed_at IS NULL ORDER BY wake_at LIMIT 1";
 
-/// When somebody may be told next, of what was withheld or of an update that waits.
+/// An event whose time to be confirmed has run out.
+pub(super) const TO_CONFIRM: &str = "SELECT event_key, body FROM events WHERE confirm_by <= ?1 ORDER BY confirm_by LIMIT 1";
+
+/// When somebody may be told next, of what was withheld, of an update that waits, or of an event that is not confirmed.
 pub(super) const NEXT_WAKE: &str = "SELECT min(at) AS at FROM (
     SELECT min(wake_at) AS at FROM subscribers WHERE wake_at IS NOT NULL AND standing = 'active' AND removed_at IS NULL
     UNION ALL
     SELECT min(update_wake_at) AS at FROM subscribers
-    WHERE update_wake_at IS NOT NULL AND standing = 'active' AND removed_at IS NULL)";
+    WHERE update_wake_at IS NOT NULL AND standing = 'active' AND removed_at IS NULL
+    UNION ALL
+    SELECT min(confirm_by) AS at FROM events WHERE confirm_by IS NOT NULL)";
 
 /// The largest event with a version that is not told to all, and that version.
 pub(super) const NEXT_UPDATE: &str = "SELECT event_key, body, update_from,
@@ -100,7 +105,8 @@ pub(super) const LARGEST_WAITING_UPDATE: &str = "SELECT e.event_key, e.body,
     WHERE u.subscriber_key = ?1 AND u.outcome = 'waiting' ORDER BY e.magnitude DESC, u.update_key LIMIT 1";
 
 /// What is withheld from a subscriber and still to be told.
-pub(super) const HELD: &str = "SELECT event_key, body, decided_at, outcome = 'held' FROM decisions JOIN events USING (event_key)
+pub(super) const HELD: &str =
+    "SELECT event_key, body, decided_at, outcome = 'held', unconfirmed FROM decisions JOIN events USING (event_key)
     WHERE subscriber_key = ?1 AND outcome IN ('pending', 'waiting', 'held') ORDER BY decided_at, event_key LIMIT ?2";
 
 /// What is due or whose lease ran out, the largest first.
@@ -158,6 +164,7 @@ mod tests {
             ("JOINED_WITH", JOINED_WITH, vec![], false),
             ("WAKING", WAKING, vec![], false),
             ("NEXT_WAKE", NEXT_WAKE, vec![], false),
+            ("TO_CONFIRM", TO_CONFIRM, vec![], false),
             ("NEXT_UPDATE", NEXT_UPDATE, vec!["SCAN events USING INDEX events_to_update"], false),
             ("LISTENERS", LISTENERS, vec![], false),
             // What one subscriber was told of one event, and what waits for one, are few.

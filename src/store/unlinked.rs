@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{Transaction, params};
+use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::events::{Ingested, write_revision};
 use super::queries::quake_of;
@@ -118,11 +118,11 @@ fn part(
     ingested: &mut Ingested,
 ) -> Result<(), StoreError> {
     let ask_others = concat!(
-        "UPDATE events SET dispatch_from = 0 WHERE fate IN ('open', 'baseline') AND event_key <> ?1 AND event_key IN ",
+        "UPDATE events SET dispatch_from = 0 WHERE fate IN ('open', 'baseline') AND confirm_by IS NULL AND event_key <> ?1 AND event_key IN ",
         quake_of!("?1")
     );
     let part = "UPDATE events SET duplicate_of = NULL, duplicate_since = NULL, changed_at = ?2,
-                    dispatch_from = iif(fate IN ('open', 'baseline'), 0, NULL), fate = iif(fate = 'baseline', 'open', fate)
+                    dispatch_from = iif(fate IN ('open', 'baseline') AND confirm_by IS NULL, 0, NULL), fate = iif(fate = 'baseline', 'open', fate)
                 WHERE event_key = ?1";
     transaction
         .execute(ask_others, [joined.key])
@@ -156,6 +156,17 @@ pub(super) fn inherit(transaction: &Transaction<'_>, survivor: i64, absorbed: i6
     let sql = "UPDATE events SET duplicate_of = (SELECT coalesce(duplicate_of, event_key) FROM events WHERE event_key = ?1)
                WHERE duplicate_of = ?2";
     execute(sql, &[survivor, absorbed]).map(|_| ())
+}
+
+/// Another network's solution of the quake, the first known.
+pub(super) fn another_solution(transaction: &Transaction<'_>, key: i64) -> Result<Option<(i64, Event)>, StoreError> {
+    let sql = concat!(
+        "SELECT event_key, body FROM events WHERE event_key <> ?1 AND fate <> 'merged' AND withdrawn_at IS NULL AND event_key IN ",
+        quake_of!("?1"),
+        " ORDER BY event_key LIMIT 1"
+    );
+    let found = transaction.query_row(sql, [key], |row| Ok((row.get(0)?, row.get::<_, Json<Event>>(1)?.0))).optional();
+    found.map_err(step("look at a quake's solutions"))
 }
 
 fn read_joined<P: rusqlite::Params>(transaction: &Transaction<'_>, sql: &str, parameters: P) -> Result<Vec<Joined>, StoreError> {

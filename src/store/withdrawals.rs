@@ -3,8 +3,8 @@
 use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::events::{absorb, write_ids, write_revision};
-use super::queries::quake_of;
 use super::rows::{At, Json};
+use super::unlinked::another_solution;
 use super::{Store, StoreError, queries, step};
 use crate::event::{Event, EventId, WITHDRAWN};
 use crate::identity;
@@ -43,7 +43,8 @@ fn withdraw(transaction: &Transaction<'_>, id: &EventId, now: Timestamp) -> Resu
 
 fn end(transaction: &Transaction<'_>, key: i64, event: Event, now: Timestamp) -> Result<(), StoreError> {
     let withdrawn = Event { status: WITHDRAWN.to_owned(), ..event };
-    let sql = "UPDATE events SET body = ?2, changed_at = ?3, withdrawn_at = ?3, dispatch_from = NULL, update_from = 0
+    let sql = "UPDATE events SET body = ?2, changed_at = ?3, withdrawn_at = ?3, dispatch_from = NULL, confirm_by = NULL,
+                   update_from = 0
                WHERE event_key = ?1";
     // What the limiter or quiet hours held back is not told any more: it did not happen.
     let untold = "UPDATE decisions SET outcome = 'withheld', reason = reason || '; withdrawn before it was told'
@@ -54,17 +55,6 @@ fn end(transaction: &Transaction<'_>, key: i64, event: Event, now: Timestamp) ->
         .and_then(|_| transaction.execute(untold, [key]))
         .map_err(step("withdraw an event"))?;
     write_revision(transaction, key, &withdrawn, "withdrawn", now)
-}
-
-/// Another network's solution of the quake, the first known.
-fn another_solution(transaction: &Transaction<'_>, key: i64) -> Result<Option<(i64, Event)>, StoreError> {
-    let sql = concat!(
-        "SELECT event_key, body FROM events WHERE event_key <> ?1 AND fate <> 'merged' AND withdrawn_at IS NULL AND event_key IN ",
-        quake_of!("?1"),
-        " ORDER BY event_key LIMIT 1"
-    );
-    let found = transaction.query_row(sql, [key], |row| Ok((row.get(0)?, row.get::<_, Json<Event>>(1)?.0))).optional();
-    found.map_err(step("look at a quake's solutions"))
 }
 
 /// `other` takes in the withdrawn solution: whoever was told of that is told what is known instead.

@@ -3,6 +3,7 @@
 
 mod books;
 mod changes;
+mod confirm;
 mod crash;
 mod excess;
 mod great_quake;

@@ -140,6 +140,7 @@ impl Rig {
             max_age: Span::from_seconds(24 * HOUR),
             first_run: FirstRun::Baseline,
             likeness: Likeness::default(),
+            confirm: None,
         };
         let mut rig = Rig {
             directory,

@@ -136,6 +136,7 @@ impl Stages {
             max_age: FEED_SPAN,
             first_run: FirstRun::Baseline,
             likeness: Likeness::default(),
+            confirm: None,
         };
         Ok(Stages {
             ingester: Ingester { feed, rules, database: database.clone(), clock: clock.clone() },

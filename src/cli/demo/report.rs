@@ -46,7 +46,10 @@ pub(super) fn line(now: Timestamp, dispatched: &Dispatched) -> Option<String> {
             Some(format!("{at}  {:<6}  {:<44}  {subscriber} {reason}\n", "", "the limit allows a message again"))
         }
         // The catalogue of the demo tells of every quake once, as it was in the end.
-        Dispatched::Asked { .. } | Dispatched::Updated { .. } | Dispatched::UpdateAsked { .. } => None,
+        Dispatched::Unconfirmed { .. }
+        | Dispatched::Asked { .. }
+        | Dispatched::Updated { .. }
+        | Dispatched::UpdateAsked { .. } => None,
     }
 }
 

@@ -157,7 +157,9 @@ impl Course {
                 Dispatched::Asked { subscriber, release: Some(release) } => self.released(&subscriber, &release),
                 Dispatched::Updated { chunk, .. } => chunk.decided.iter().for_each(|(name, plan)| self.updated(name, plan)),
                 Dispatched::UpdateAsked { subscriber, plan: Some(plan) } => self.updated(&subscriber, &plan),
-                Dispatched::Asked { release: None, .. } | Dispatched::UpdateAsked { plan: None, .. } => {}
+                Dispatched::Unconfirmed { .. }
+                | Dispatched::Asked { release: None, .. }
+                | Dispatched::UpdateAsked { plan: None, .. } => {}
             }
         }
         Ok(())

@@ -46,9 +46,9 @@ impl Facts {
         let ending = ending(alert, unsubscribe);
         let unsubscribe_url = unsubscribe.url();
         match &alert.content {
-            Content::Event { event, late } => Facts {
+            Content::Event { event, late, unconfirmed } => Facts {
                 title,
-                note: late.then(|| late_note(event, alert.created_at)),
+                note: event_note(event, *late, *unconfirmed, alert.created_at),
                 details: event_details(event, alert.created_at),
                 link: link(event),
                 rows: Vec::new(),
@@ -152,6 +152,14 @@ fn digest_details(digest: &Digest) -> Vec<(&'static str, String)> {
 fn digest_note(digest: &Digest) -> String {
     let (events, were) = if digest.count == 1 { ("event", "was") } else { ("events", "were") };
     format!("{} {events} that you asked for {were} not sent one by one, because your limit was reached.", digest.count)
+}
+
+fn event_note(event: &Event, late: bool, unconfirmed: bool, created_at: Timestamp) -> Option<String> {
+    let unconfirmed = unconfirmed.then(|| {
+        "Unconfirmed: only one network's automatic solution says so, and nobody has confirmed it in time. It may be a mistake.".to_owned()
+    });
+    let notes: Vec<String> = unconfirmed.into_iter().chain(late.then(|| late_note(event, created_at))).collect();
+    (!notes.is_empty()).then(|| notes.join(" "))
 }
 
 fn late_note(event: &Event, created_at: Timestamp) -> String {

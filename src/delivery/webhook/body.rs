@@ -31,7 +31,7 @@ struct Body<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum BodyContent<'a> {
-    Event { event: BodyEvent<'a>, late: bool },
+    Event { event: BodyEvent<'a>, late: bool, unconfirmed: bool },
     Digest { digest: BodyDigest<'a> },
     Update { event: BodyEvent<'a>, update: BodyUpdate<'a> },
     Withdrawal { event: BodyEvent<'a>, withdrawal: BodyWithdrawal<'a> },
@@ -94,7 +94,10 @@ struct Limit<'a> {
 pub(super) fn of(alert: &Alert) -> Vec<u8> {
     let explanation = &alert.explanation;
     let (kind, content) = match &alert.content {
-        Content::Event { event, late } => ("earthquake.alert", BodyContent::Event { event: event.as_ref().into(), late: *late }),
+        Content::Event { event, late, unconfirmed } => {
+            let content = BodyContent::Event { event: event.as_ref().into(), late: *late, unconfirmed: *unconfirmed };
+            ("earthquake.alert", content)
+        }
         Content::Digest(digest) => ("earthquake.digest", BodyContent::Digest { digest: digest.into() }),
         Content::Update(update) => {
             let told = BodyUpdate { of: &update.of, changes: &update.changes, before: (&update.before).into() };
