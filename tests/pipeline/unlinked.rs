@@ -1,5 +1,8 @@
 //! Two networks' solutions that no id links: one quake makes one alert, and none is lost.
 
+use std::fs;
+use std::path::Path;
+
 use throttler::clock::Clock;
 use throttler::identity::unlinked::Likeness;
 use throttler::time::Span;
@@ -201,4 +204,47 @@ async fn a_link_to_one_of_joined_solutions_leaves_the_others_joined() {
     assert_eq!(rig.number("SELECT count(*) FROM events WHERE merged_into = 1"), 2);
     assert_eq!((rig.hooks("anna").len(), rig.hooks("bruno").len()), (1, 1));
     rig.check_books();
+}
+
+/// The captured polls of 2025-08-05 in order; empty, saying so, where they are not at hand.
+fn captured() -> Vec<serde_json::Value> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data/polls/2025-08-05_geojson");
+    let Ok(entries) = fs::read_dir(&folder) else {
+        println!("skipped: there is no {}", folder.display());
+        return Vec::new();
+    };
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    paths.iter().map(|path| serde_json::from_slice(&fs::read(path).expect("a capture")).expect("JSON")).collect()
+}
+
+/// Feeds the polls to a daemon as they came; what anna got.
+async fn fed(polls: &[serde_json::Value]) -> Vec<String> {
+    let mut rig = Rig::fresh().await;
+    rig.add(&[rig.hooked("anna")]);
+    rig.poll().await;
+    for poll in polls {
+        let generated = poll["metadata"]["generated"].as_i64().expect("when it was made");
+        rig.clock.set(throttler::time::Timestamp::from_millis(generated).expect("a time"));
+        fs::write(rig.path("feed.geojson"), poll.to_string()).expect("written");
+        rig.restart().await;
+        rig.poll().await;
+        rig.settle().await;
+    }
+    rig.check_books();
+    rig.hooks("anna")
+}
+
+#[tokio::test]
+async fn the_quake_of_2025_08_05_alerts_once_through_three_ids_even_if_nothing_linked_them() {
+    let mut polls = captured();
+    if polls.is_empty() {
+        return;
+    }
+    let linked = fed(&polls).await;
+    assert_eq!(linked.len(), 1, "{linked:?}");
+    for feature in polls.iter_mut().flat_map(|poll| poll["features"].as_array_mut().expect("features")) {
+        feature["properties"]["ids"] = format!(",{},", feature["id"].as_str().expect("an id")).into();
+    }
+    assert_eq!(fed(&polls).await, linked);
 }
