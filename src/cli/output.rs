@@ -57,11 +57,7 @@ impl Destination {
     /// Starts a draft beside `path`, which must not be anything but a file; a link leads to the file that it names.
     pub fn open(path: &Path) -> Result<Destination, Failure> {
         let cannot = || format!("cannot write {}", path.display());
-        let path =
-            if path.exists() { fs::canonicalize(path).with_context(cannot).blame(Blame::Running)? } else { path.to_owned() };
-        if path.exists() && !path.is_file() {
-            return Err(Failure::usage(format!("{}: it is not a file", cannot())));
-        }
+        let path = file_to_write(path)?;
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut builder = tempfile::Builder::new();
         builder.prefix(".throttler-");
@@ -82,6 +78,18 @@ impl Destination {
         self.draft.persist(&self.path).map_err(|fault| fault.error).with_context(cannot).blame(Blame::Running)?;
         Ok(())
     }
+}
+
+/// Where a file of this name lies: a link leads to the file that it names. It must not be anything but a file.
+pub(super) fn file_to_write(path: &Path) -> Result<PathBuf, Failure> {
+    let cannot = || format!("cannot write {}", path.display());
+    if !path.exists() {
+        return Ok(path.to_owned());
+    }
+    if !path.is_file() {
+        return Err(Failure::usage(format!("{}: it is not a file", cannot())));
+    }
+    fs::canonicalize(path).with_context(cannot).blame(Blame::Running)
 }
 
 /// Which side a column keeps to.

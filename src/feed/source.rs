@@ -8,12 +8,15 @@ use serde::{Deserialize, Serialize, de};
 use url::{Host, Url};
 
 use super::error::FeedError;
+use super::fdsn::FdsnUrl;
 use crate::time::Span;
 
 /// The least time between two polls of a feed: the service renews its feeds once a minute.
 pub const MIN_POLL: Span = Span::from_seconds(60);
 /// The least time between two polls of a file or of a feed on this machine.
 pub const MIN_POLL_LOCAL: Span = Span::from_millis(10);
+/// Who runs the default feed.
+const USGS_HOST: &str = "earthquake.usgs.gov";
 /// The longest address, in bytes.
 const MAX_URL_BYTES: usize = 2_048;
 
@@ -31,21 +34,28 @@ impl FeedUrl {
     /// The least time between two polls: [`MIN_POLL_LOCAL`] for files and loopback, [`MIN_POLL`] for all others.
     #[must_use]
     pub fn min_poll(&self) -> Span {
-        if self.0.scheme() == "file" || self.is_loopback() { MIN_POLL_LOCAL } else { MIN_POLL }
+        if self.0.scheme() == "file" || is_loopback(&self.0) { MIN_POLL_LOCAL } else { MIN_POLL }
+    }
+
+    /// The FDSN event service beside a feed of the USGS; none is known for others.
+    #[must_use]
+    pub fn fdsn(&self) -> Option<FdsnUrl> {
+        (self.0.host_str() == Some(USGS_HOST)).then(FdsnUrl::usgs)
     }
 
     /// The path of a file feed; `None` for the others.
     pub(super) fn file_path(&self) -> Option<PathBuf> {
         if self.0.scheme() == "file" { self.0.to_file_path().ok() } else { None }
     }
+}
 
-    pub(super) fn is_loopback(&self) -> bool {
-        match self.0.host() {
-            Some(Host::Domain(name)) => name == "localhost",
-            Some(Host::Ipv4(address)) => address.is_loopback(),
-            Some(Host::Ipv6(address)) => address.is_loopback(),
-            None => false,
-        }
+/// Whether the host is this machine.
+pub(super) fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
     }
 }
 
@@ -53,25 +63,30 @@ impl FromStr for FeedUrl {
     type Err = FeedError;
 
     fn from_str(text: &str) -> Result<FeedUrl, FeedError> {
-        let shown = super::wire::excerpt(text);
-        let wrong = |fault| FeedError::Address { url: shown.clone(), fault };
-        if text.len() > MAX_URL_BYTES {
-            return Err(wrong("expected at most 2048 bytes"));
-        }
-        if text.contains(|c: char| c.is_control() || c.is_whitespace()) {
-            return Err(wrong("expected no spaces or control characters"));
-        }
-        let url = Url::parse(text).map_err(|_| wrong("expected a URL that begins with https://, http:// or file://"))?;
-        if !url.username().is_empty() || url.password().is_some() {
-            // Not repeated in the message: it holds a password.
-            let url = format!("{}://…@{}", url.scheme(), url.host_str().unwrap_or_default());
-            return Err(FeedError::Address { url, fault: "expected no user name or password in it" });
-        }
+        let url = plain_url(text, "expected a URL that begins with https://, http:// or file://")?;
         match fault(&url) {
             None => Ok(FeedUrl(url)),
-            Some(fault) => Err(wrong(fault)),
+            Some(fault) => Err(FeedError::Address { url: super::wire::excerpt(text), fault }),
         }
     }
+}
+
+/// A URL of bounded length without credentials. `expected` is the complaint about what is none.
+pub(super) fn plain_url(text: &str, expected: &'static str) -> Result<Url, FeedError> {
+    let wrong = |fault| FeedError::Address { url: super::wire::excerpt(text), fault };
+    if text.len() > MAX_URL_BYTES {
+        return Err(wrong("expected at most 2048 bytes"));
+    }
+    if text.contains(|c: char| c.is_control() || c.is_whitespace()) {
+        return Err(wrong("expected no spaces or control characters"));
+    }
+    let url = Url::parse(text).map_err(|_| wrong(expected))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        // Not repeated in the message: it holds a password.
+        let url = format!("{}://…@{}", url.scheme(), url.host_str().unwrap_or_default());
+        return Err(FeedError::Address { url, fault: "expected no user name or password in it" });
+    }
+    Ok(url)
 }
 
 /// What is wrong with a URL for a feed.
@@ -94,7 +109,7 @@ fn fault(url: &Url) -> Option<&'static str> {
 }
 
 fn is_usgs_summary(url: &Url) -> bool {
-    url.host_str() == Some("earthquake.usgs.gov") && url.path().starts_with("/earthquakes/feed/")
+    url.host_str() == Some(USGS_HOST) && url.path().starts_with("/earthquakes/feed/")
 }
 
 impl fmt::Display for FeedUrl {

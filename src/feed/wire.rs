@@ -23,7 +23,7 @@ pub const MAX_FEATURES: usize = 20_000;
 const EXCERPT_CHARS: usize = 80;
 
 /// What a feed said at one moment.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
     /// When the service made it, where it says so.
     pub generated_at: Option<Timestamp>,
@@ -94,15 +94,36 @@ pub fn parse(bytes: &[u8]) -> Result<Snapshot, FeedError> {
     if features.len() > MAX_FEATURES {
         return Err(FeedError::TooManyFeatures);
     }
+    Ok(snapshot(&metadata, features.into_iter().map(RawValue::get).collect()))
+}
+
+/// Reads what the service answers to an id: one feature by itself, or a feed.
+///
+/// # Errors
+/// As [`parse`].
+pub(super) fn parse_one(bytes: &[u8]) -> Result<Snapshot, FeedError> {
+    #[derive(Deserialize)]
+    struct Kind<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Cow<'a, str>,
+    }
+    let text = String::from_utf8_lossy(bytes);
+    match serde_json::from_str::<Kind>(&text) {
+        Ok(found) if found.kind == "Feature" => Ok(snapshot(&Metadata::default(), vec![&text])),
+        _ => parse(bytes),
+    }
+}
+
+fn snapshot(metadata: &Metadata, features: Vec<&str>) -> Snapshot {
     let mut rejected = Vec::new();
     let mut events = Collected::default();
-    for (index, raw) in features.into_iter().enumerate() {
-        match feature::read(raw.get()) {
+    for (index, feature) in features.into_iter().enumerate() {
+        match feature::read(feature) {
             Ok(event) => events.add(&event),
             Err(fault) => rejected.push(Rejection { index, id: fault.id, reason: fault.reason }),
         }
     }
-    Ok(Snapshot { generated_at: feature::instant(&metadata.generated), events: events.into_events(), rejected })
+    Snapshot { generated_at: feature::instant(&metadata.generated), events: events.into_events(), rejected }
 }
 
 /// Names what stands there instead of a JSON object.

@@ -1,6 +1,7 @@
 //! The program as its users have it: text in, text out, files, signals, and the daemon as a process.
 
 mod bad_input;
+mod catalog;
 mod catalogues;
 mod daemon;
 mod help;
@@ -14,4 +15,7 @@ mod receiver;
 #[allow(dead_code, reason = "its faults are for the tests of delivery")]
 mod smtp_server;
 mod subscribers;
+#[path = "../feed/usgs.rs"]
+#[allow(dead_code, reason = "its summary feeds are for the tests of the pipeline")]
+mod usgs;
 mod whole_way;

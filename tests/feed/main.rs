@@ -2,9 +2,11 @@
 
 mod address;
 mod captures;
+mod fdsn;
 mod identity;
 mod interest;
 mod poller;
 mod server;
 mod support;
+mod usgs;
 mod wire;
