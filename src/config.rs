@@ -40,6 +40,8 @@ pub struct FeedConfig {
     pub first_run: FirstRun,
     /// Named in the User-Agent, so that the service can reach the operator.
     pub contact: Option<String>,
+    /// When the feed counts as stale: so long after its last successful poll, or after its content was made.
+    pub stale_after: Span,
     /// The FDSN event service beside the feed. `None`: the USGS's for a feed of theirs.
     pub fdsn: Option<String>,
     /// Additional root certificates for the feed's service, in PEM.
@@ -94,6 +96,7 @@ impl Default for FeedConfig {
             max_age: Span::from_seconds(86_400),
             first_run: FirstRun::Baseline,
             contact: None,
+            stale_after: Span::from_seconds(1_800),
             fdsn: None,
             ca_file: None,
         }
@@ -103,7 +106,7 @@ impl Default for FeedConfig {
 /// The known keys, a section at a time; the empty section is the top level.
 const KEYS: [(&str, &[&str]); 5] = [
     ("", &["database", "feed", "email", "webhook", "web"]),
-    ("feed", &["url", "poll", "min_magnitude", "max_age", "first_run", "contact", "fdsn", "ca_file"]),
+    ("feed", &["url", "poll", "min_magnitude", "max_age", "first_run", "contact", "stale_after", "fdsn", "ca_file"]),
     ("email", &["from", "smtp", "smtp_username", "smtp_password_file", "smtp_ca_file"]),
     ("webhook", &["allow_private"]),
     ("web", &["listen"]),

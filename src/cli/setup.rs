@@ -9,7 +9,7 @@ use crate::delivery::{
     Delivery, DeliveryError, EmailChannel, EmailSender, EmailSettings, MailTransport, Password, Sender, WebhookSender,
     WebhookSettings,
 };
-use crate::feed::fdsn::FdsnUrl;
+use crate::feed::fdsn::{Fdsn, FdsnUrl};
 use crate::feed::{Feed, FeedUrl, Settings as FeedSettings};
 use crate::store::Store;
 use crate::time::Timestamp;
@@ -75,6 +75,11 @@ impl Loaded {
             Some(text) => text.parse().map(Some).map_err(|fault| Failure::usage(format!("{}: {fault}", self.at("feed.fdsn")))),
             None => Ok(self.feed_url()?.fdsn()),
         }
+    }
+
+    /// The FDSN event service beside the feed, ready to be asked.
+    pub fn fdsn(&self) -> Result<Option<Fdsn>, Failure> {
+        self.fdsn_url()?.map(|url| Fdsn::new(url, &self.feed_settings())).transpose().map_err(Failure::from)
     }
 
     /// The channels that alerts leave by.

@@ -4,6 +4,7 @@
 mod database;
 pub mod deliver;
 pub mod dispatch;
+mod gap;
 pub mod ingest;
 mod service;
 mod systemd;
@@ -11,6 +12,7 @@ mod systemd;
 pub use database::Database;
 pub use deliver::Deliverer;
 pub use dispatch::Dispatched;
+pub use gap::GapCloser;
 pub use ingest::Ingester;
 pub use service::{Service, StopSignal};
 

@@ -15,6 +15,13 @@ use crate::time::Span;
 pub const MIN_POLL: Span = Span::from_seconds(60);
 /// The least time between two polls of a file or of a feed on this machine.
 pub const MIN_POLL_LOCAL: Span = Span::from_millis(10);
+/// The periods of the USGS's summary feeds, and how far back each reaches.
+const PERIODS: [(&str, Span); 4] = [
+    ("hour", Span::from_seconds(3_600)),
+    ("day", Span::from_seconds(86_400)),
+    ("week", Span::from_seconds(7 * 86_400)),
+    ("month", Span::from_seconds(30 * 86_400)),
+];
 /// Who runs the default feed.
 const USGS_HOST: &str = "earthquake.usgs.gov";
 /// The longest address, in bytes.
@@ -35,6 +42,35 @@ impl FeedUrl {
     #[must_use]
     pub fn min_poll(&self) -> Span {
         if self.0.scheme() == "file" || is_loopback(&self.0) { MIN_POLL_LOCAL } else { MIN_POLL }
+    }
+
+    /// How far back the origins of the feed's events lie: told by names like the USGS's, `4.5_day.geojson`; unknown for files
+    /// and others.
+    #[must_use]
+    pub fn reach(&self) -> Option<Span> {
+        self.period().map(|(_, at)| PERIODS[at].1)
+    }
+
+    /// The feeds beside this one that reach further back, and how far, the shortest first.
+    #[must_use]
+    pub fn wider(&self) -> Vec<(FeedUrl, Span)> {
+        let Some((events, at)) = self.period() else { return Vec::new() };
+        let folder = self.0.path().rsplit_once('/').map_or("", |(folder, _)| folder);
+        let beside = |(period, reach): &(&str, Span)| {
+            let mut url = self.0.clone();
+            url.set_path(&format!("{folder}/{events}_{period}.geojson"));
+            (FeedUrl(url), *reach)
+        };
+        PERIODS[at + 1..].iter().map(beside).collect()
+    }
+
+    /// Which events the feed shows by its name, and the place of its period among [`PERIODS`].
+    fn period(&self) -> Option<(&str, usize)> {
+        let name = self.0.path().rsplit('/').next()?.strip_suffix(".geojson")?;
+        let (events, period) = name.rsplit_once('_')?;
+        let is_known = matches!(events, "all" | "significant" | "1.0" | "2.5" | "4.5");
+        let at = PERIODS.iter().position(|(name, _)| *name == period)?;
+        (is_known && self.0.scheme() != "file" && self.0.query().is_none()).then_some((events, at))
     }
 
     /// The FDSN event service beside a feed of the USGS; none is known for others.

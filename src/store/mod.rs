@@ -4,6 +4,7 @@
 mod decisions;
 mod deliveries;
 mod events;
+mod feed_state;
 mod ledger;
 mod lock;
 mod queries;
@@ -29,7 +30,7 @@ const LOG_ATTEMPTS: u32 = 1_000;
 const LOG_PAUSE: Duration = Duration::from_millis(10);
 
 /// The migrations in order; `user_version` counts those applied.
-const MIGRATIONS: &[&str] = &[include_str!("../../migrations/0001_first.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("../../migrations/0001_first.sql"), include_str!("../../migrations/0002_feed.sql")];
 
 /// The `application_id` that the first migration writes into the file.
 const APPLICATION_ID: i64 = 0x7468_726F;

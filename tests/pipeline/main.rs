@@ -5,6 +5,7 @@ mod books;
 mod changes;
 mod crash;
 mod excess;
+mod gaps;
 mod great_quake;
 mod many;
 mod news;
@@ -12,3 +13,6 @@ mod opening;
 mod receiver;
 mod rig;
 mod stored_replay;
+#[path = "../feed/usgs.rs"]
+#[allow(dead_code, reason = "its catalogues are for the tests of the feed")]
+mod usgs;

@@ -79,7 +79,7 @@ fn a_newer_database_is_refused_and_left_as_it_is() {
     let before = fs::read(&path).expect("the file");
     let told = refused(&path);
     assert!(
-        told.contains("schema version 99, but this program knows only up to 1") && told.contains("newer throttler"),
+        told.contains("schema version 99, but this program knows only up to 2") && told.contains("newer throttler"),
         "{told}"
     );
     assert!(Store::open_existing(&path).is_err());

@@ -5,18 +5,22 @@ use reqwest::header::HeaderMap;
 use tokio::time::sleep;
 use url::Url;
 
+use super::slices::Slices;
 use super::{FdsnUrl, Question, SEARCH_LIMIT};
 use crate::backoff;
 use crate::event::EventId;
 use crate::feed::error::FeedError;
 use crate::feed::http::{Answer, Http, Settings, Timeouts};
 use crate::feed::wire::{self, Snapshot};
-use crate::time::{Span, Timestamp};
+use crate::time::{Span, TICKS_PER_SECOND, Timestamp};
 
 /// What the service is asked for.
 const ACCEPT: &str = "application/geo+json, application/json, text/csv, text/plain";
 /// How the service says that a question has too many answers.
 const OVER_THE_LIMIT: &str = "exceeds search limit";
+
+/// The most requests for what a poll lacks. A whole catalogue may take any number.
+const MAX_REQUESTS: u64 = 64;
 
 /// Tells the time, for the dates in answers.
 pub type Now<'a> = &'a (dyn Fn() -> Timestamp + Send + Sync);
@@ -71,6 +75,12 @@ impl Fdsn {
         Ok(Fdsn { url, http, patience })
     }
 
+    /// The same service, asked once for each thing: whoever asks comes again.
+    #[must_use]
+    pub fn impatient(self) -> Fdsn {
+        Fdsn { patience: Patience { attempts: 1, ..self.patience }, ..self }
+    }
+
     /// The service's address.
     #[must_use]
     pub fn url(&self) -> &FdsnUrl {
@@ -121,6 +131,68 @@ impl Fdsn {
         in_the_body(&url, wire::parse(&body))
     }
 
+    /// The same as [`Fdsn::snapshot`] in as many answers as it takes, at most [`MAX_REQUESTS`].
+    ///
+    /// # Errors
+    /// As [`Fdsn::snapshot`], with [`FeedError::SearchLimit`] where those answers do not do.
+    pub async fn all(
+        &self,
+        question: &Question,
+        updated_after: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Result<Snapshot, FeedError> {
+        let (from, to) = question.seconds();
+        let mut slices = Slices::new(from, to, 0, SEARCH_LIMIT);
+        let mut all = Snapshot::default();
+        self.walk(&mut slices, MAX_REQUESTS, async |(first, last)| {
+            let at = |seconds| Timestamp::saturating_from_ticks(i128::from(seconds) * i128::from(TICKS_PER_SECOND));
+            let part = Question { from: at(first), to: at(last), ..question.clone() };
+            let snapshot = self.snapshot(&part, updated_after, now).await?;
+            let events = snapshot.events.len() as u64;
+            all.events.extend(snapshot.events);
+            all.rejected.extend(snapshot.rejected);
+            Ok(events)
+        })
+        .await?;
+        Ok(all)
+    }
+
+    /// Asks slice by slice until nothing is left, cutting what is too large and waiting where that can help: how many
+    /// requests it took, at most `most`. `ask` gives how many events the slice held.
+    pub(super) async fn walk(
+        &self,
+        slices: &mut Slices,
+        most: u64,
+        mut ask: impl AsyncFnMut((i64, i64)) -> Result<u64, FeedError>,
+    ) -> Result<u64, FeedError> {
+        let (mut requests, mut failures) = (0, 0);
+        while let Some(slice) = slices.current() {
+            if requests >= most {
+                return Err(FeedError::SearchLimit { url: self.url.to_string() });
+            }
+            requests += 1;
+            match ask(slice).await {
+                Ok(events) => {
+                    failures = 0;
+                    slices.done(events);
+                }
+                Err(fault @ (FeedError::SearchLimit { .. } | FeedError::TooLarge { .. } | FeedError::TooManyFeatures)) => {
+                    if !slices.halve() {
+                        return Err(fault);
+                    }
+                }
+                Err(fault) => {
+                    let is_wide = is_strain(&fault);
+                    failures += 1;
+                    self.wait(failures, fault).await?;
+                    // One that is a second long is asked for again as it is.
+                    let _ = is_wide && slices.halve();
+                }
+            }
+        }
+        Ok(requests)
+    }
+
     /// One event as the service knows it now; `None` if it knows none of this id. Once.
     ///
     /// # Errors
@@ -164,6 +236,16 @@ impl Fdsn {
         let random = getrandom::u64().unwrap_or(u64::MAX);
         sleep(backoff::at_least(backoff::delay(failures, base, max, random), asked_for).to_std()).await;
         Ok(())
+    }
+}
+
+/// Whether a smaller question may be answered where this one was not.
+fn is_strain(fault: &FeedError) -> bool {
+    match fault {
+        FeedError::Status { status, .. } => matches!(status, 500..),
+        FeedError::Service { status, .. } => *status >= 500,
+        FeedError::Timeout { .. } | FeedError::Body { .. } | FeedError::NotGeoJson { .. } => true,
+        _ => false,
     }
 }
 

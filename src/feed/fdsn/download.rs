@@ -241,33 +241,15 @@ impl Fdsn {
         let left = counted.events.saturating_sub(resumed);
         let mut slices = Slices::new(download.state.next_s, question.seconds().1, left, counted.limit);
         let mut fetched = Fetched { events: 0, resumed, received: 0, counted: counted.events, recounted: None, requests: 1 };
-        let mut failures = 0;
-        while let Some((first, last)) = slices.current() {
-            fetched.requests += 1;
-            match self.slice(download, &question, (first, last), counted.limit, now()).await {
-                Ok(events) => {
-                    failures = 0;
-                    slices.done(events);
-                    let ticks = i128::from(slices.next()) * i128::from(TICKS_PER_SECOND);
-                    let until = Timestamp::saturating_from_ticks(ticks);
-                    progress(Progress { events: download.events(), of: counted.events, until });
-                }
-                Err(fault) => {
-                    let at_once = matches!(fault, FeedError::SearchLimit { .. } | FeedError::TooLarge { .. });
-                    if at_once {
-                        if !slices.halve() {
-                            return Err(fault);
-                        }
-                    } else {
-                        let is_wide = is_strain(&fault);
-                        failures += 1;
-                        self.wait(failures, fault).await?;
-                        // One that is a second long is asked for again as it is.
-                        let _ = is_wide && slices.halve();
-                    }
-                }
-            }
-        }
+        let limit = counted.limit;
+        fetched.requests += self
+            .walk(&mut slices, u64::MAX, async |slices| {
+                let events = self.slice(download, &question, slices, limit, now()).await?;
+                let until = Timestamp::saturating_from_ticks(i128::from(slices.1) * i128::from(TICKS_PER_SECOND));
+                progress(Progress { events: download.events(), of: counted.events, until });
+                Ok(events)
+            })
+            .await?;
         fetched.events = download.events();
         fetched.received = fetched.events + download.state.outside;
         // Within one answer nothing changes; between several an event may come into what was asked for already.
@@ -299,15 +281,5 @@ impl Fdsn {
         }
         download.append(url.as_str(), table.as_ref(), last)?;
         Ok(events)
-    }
-}
-
-/// Whether a smaller question may be answered where this one was not.
-fn is_strain(fault: &FeedError) -> bool {
-    match fault {
-        FeedError::Status { status, .. } => matches!(status, 500..),
-        FeedError::Service { status, .. } => *status >= 500,
-        FeedError::Timeout { .. } | FeedError::Body { .. } | FeedError::NotGeoJson { .. } => true,
-        _ => false,
     }
 }

@@ -48,11 +48,6 @@ impl Slices {
         self.width = held.div_ceil(2);
         held > 1
     }
-
-    /// The second from which nothing is known yet.
-    pub fn next(&self) -> i64 {
-        self.next
-    }
 }
 
 #[cfg(test)]
