@@ -14,6 +14,7 @@ pub mod limiter;
 pub mod news;
 pub mod plain;
 pub mod plan;
+pub mod quiet;
 pub mod rate;
 pub mod subscriber;
 pub mod time;

@@ -9,6 +9,7 @@ use url::Url;
 
 use crate::interest::Interest;
 use crate::limiter::Policy;
+use crate::quiet::QuietHours;
 
 /// The longest name of a subscriber, in bytes.
 pub const MAX_NAME_BYTES: usize = 64;
@@ -28,6 +29,8 @@ pub struct Subscriber {
     pub excess: Excess,
     #[serde(default)]
     pub mode: Mode,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quiet: Option<QuietHours>,
 }
 
 /// What happens to an event that the limiter refuses.

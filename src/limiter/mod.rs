@@ -270,12 +270,18 @@ impl Limiter {
         each!(self, limiter => limiter.outlook(now, request))
     }
 
-    /// Decides and records, and tells when what was admitted may leave (see [`Decision::departs_at`]).
-    pub fn admit_departing(&mut self, now: Timestamp, request: Request) -> (Verdict, Timestamp) {
-        let departs_at = match self {
+    /// When a request that is admitted at `now` may leave (see [`Decision::departs_at`]): ask before admitting it.
+    #[must_use]
+    pub fn departure(&self, now: Timestamp) -> Timestamp {
+        match self {
             Limiter::LeakyBucket(queue) => queue.departure(now).at(queue.limit()),
             _ => now,
-        };
+        }
+    }
+
+    /// Decides and records, and tells when what was admitted may leave (see [`Decision::departs_at`]).
+    pub fn admit_departing(&mut self, now: Timestamp, request: Request) -> (Verdict, Timestamp) {
+        let departs_at = self.departure(now);
         (self.admit(now, request), departs_at)
     }
 

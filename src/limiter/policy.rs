@@ -99,13 +99,18 @@ impl Policy {
         Request { cost, keep }
     }
 
+    /// Whether an event of this magnitude passes whatever else holds.
+    #[must_use]
+    pub fn passes_always(&self, magnitude: Option<Magnitude>) -> bool {
+        self.always_from.is_some_and(|from| magnitude.is_some_and(|m| m >= from))
+    }
+
     /// Decides on an event and records in the limiter what it admitted.
     pub fn rule(&self, limiter: &mut Limiter, magnitude: Option<Magnitude>, now: Timestamp) -> Ruling {
         let (verdict, departs_at) = limiter.admit_departing(now, self.request(magnitude));
-        let always = || self.always_from.is_some_and(|from| magnitude.is_some_and(|m| m >= from));
         match verdict {
             Verdict::Admitted => Ruling { passage: Passage::Limiter, departs_at },
-            _ if always() => Ruling { passage: Passage::Always, departs_at: now },
+            _ if self.passes_always(magnitude) => Ruling { passage: Passage::Always, departs_at: now },
             Verdict::Refused => Ruling { passage: Passage::Withheld, departs_at: now },
             Verdict::Never => Ruling { passage: Passage::Impossible, departs_at: now },
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::busiest_window;
 use crate::event::Event;
 use crate::limiter::Limiter;
-use crate::plan::{self, Outcome, Turn, Withheld};
+use crate::plan::{self, Answer, Outcome, Turn, Withheld};
 use crate::subscriber::Subscriber;
 use crate::time::{Span, TICKS_PER_SECOND, Timestamp};
 
@@ -23,7 +23,9 @@ pub struct StoredReplay<'e> {
     /// Of them, those that the limiter admitted, and those that it refused, whatever became of them.
     pub admitted: u64,
     pub refused: u64,
-    /// Refused, and sent all the same: large enough, or in shadow mode.
+    /// Held for quiet hours, where the limiter was not asked at first, whatever became of them.
+    pub held: u64,
+    /// Refused or held, and sent all the same: large enough, or in shadow mode.
     pub passed_anyway: u64,
     /// Sent one by one after waiting, in their turn or out of the queue, and how long at most.
     pub delayed: u64,
@@ -74,6 +76,7 @@ impl<'s, 'e> Course<'s, 'e> {
             offered: 0,
             admitted: 0,
             refused: 0,
+            held: 0,
             passed_anyway: 0,
             delayed: 0,
             longest_wait: Span::ZERO,
@@ -101,23 +104,27 @@ impl<'s, 'e> Course<'s, 'e> {
         let judgement = plan::judge(self.subscriber, &mut self.limiter, event.magnitude, now);
         let result = &mut self.result;
         result.offered += 1;
-        if judgement.ruling.refused() {
-            result.refused += 1;
-            *self.refused_on.entry(now.ticks().div_euclid(DAY)).or_default() += 1;
-            if result.largest_refused.is_none_or(|largest| event.magnitude > largest.magnitude) {
-                result.largest_refused = Some(event);
+        match judgement.answer {
+            Answer::Quiet { .. } => result.held += 1,
+            Answer::Limiter(ruling) if ruling.refused() => {
+                result.refused += 1;
+                *self.refused_on.entry(now.ticks().div_euclid(DAY)).or_default() += 1;
+                if result.largest_refused.is_none_or(|largest| event.magnitude > largest.magnitude) {
+                    result.largest_refused = Some(event);
+                }
             }
-        } else {
-            result.admitted += 1;
+            Answer::Limiter(_) => result.admitted += 1,
         }
+        let quiet = matches!(judgement.answer, Answer::Quiet { .. });
         match judgement.outcome {
             Outcome::Alerted => {
-                result.passed_anyway += u64::from(judgement.ruling.refused());
-                self.send(now, judgement.ruling.departs_at);
+                result.passed_anyway += u64::from(quiet || judgement.answer.refused());
+                self.send(now, judgement.answer.departs_at(now));
             }
-            Outcome::Pending | Outcome::Waiting => {
-                self.withheld.push(Withheld { magnitude: event.magnitude, at: now });
-                self.wake_at = judgement.wake_at;
+            Outcome::Pending | Outcome::Waiting | Outcome::Held => {
+                self.withheld.push(Withheld { magnitude: event.magnitude, at: now, quiet });
+                // As the store does: at the earliest that anything asks for.
+                self.wake_at = self.wake_at.into_iter().chain(judgement.wake_at).min();
             }
             _ => result.withheld += 1,
         }
@@ -134,12 +141,13 @@ impl<'s, 'e> Course<'s, 'e> {
                     remove(&mut self.withheld, &told);
                     Some(now)
                 }
-                Turn::Alone { at, ruling } => {
+                Turn::Alone { at, answer } => {
                     let waited = self.withheld.remove(at);
-                    self.send(waited.at, ruling.departs_at);
+                    self.send(waited.at, answer.departs_at(now));
                     Some(now)
                 }
-                Turn::Later(at) => Some(at),
+                // At the end of all time there is no later.
+                Turn::Later(at) => (at > now).then_some(at),
                 Turn::Never => None,
             };
             if self.withheld.is_empty() {

@@ -348,7 +348,8 @@ fn read_held(transaction: &Transaction<'_>, key: SubscriberKey) -> Result<(Vec<i
     let read = || -> rusqlite::Result<Vec<(i64, Held)>> {
         let mut statement = transaction.prepare_cached(queries::HELD)?;
         let rows = statement.query_map(params![key.0, MAX_HELD], |row| {
-            Ok((row.get(0)?, Held { event: row.get::<_, Json<Event>>(1)?.0, withheld_at: row.get::<_, At>(2)?.0 }))
+            let (event, withheld_at) = (row.get::<_, Json<Event>>(1)?.0, row.get::<_, At>(2)?.0);
+            Ok((row.get(0)?, Held { event, withheld_at, quiet: row.get(3)? }))
         })?;
         rows.collect()
     };

@@ -30,7 +30,7 @@ pub struct LedgerRow {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubscriberCounts {
     /// In the order of [`Outcome::ALL`].
-    pub outcomes: [u64; 6],
+    pub outcomes: [u64; Outcome::ALL.len()],
     /// Messages that were accepted by the destination, digests included.
     pub delivered: u64,
     /// Messages that wait in the outbox.

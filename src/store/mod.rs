@@ -30,7 +30,11 @@ const LOG_ATTEMPTS: u32 = 1_000;
 const LOG_PAUSE: Duration = Duration::from_millis(10);
 
 /// The migrations in order; `user_version` counts those applied.
-const MIGRATIONS: &[&str] = &[include_str!("../../migrations/0001_first.sql"), include_str!("../../migrations/0002_feed.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../../migrations/0001_first.sql"),
+    include_str!("../../migrations/0002_quiet_hours.sql"),
+    include_str!("../../migrations/0003_feed.sql"),
+];
 
 /// The `application_id` that the first migration writes into the file.
 const APPLICATION_ID: i64 = 0x7468_726F;

@@ -27,8 +27,8 @@ pub(super) const NEXT_WAKE: &str =
     "SELECT min(wake_at) AS at FROM subscribers WHERE wake_at IS NOT NULL AND standing = 'active' AND removed_at IS NULL";
 
 /// What is withheld from a subscriber and still to be told.
-pub(super) const HELD: &str = "SELECT event_key, body, decided_at FROM decisions JOIN events USING (event_key)
-    WHERE subscriber_key = ?1 AND outcome IN ('pending', 'waiting') ORDER BY decided_at, event_key LIMIT ?2";
+pub(super) const HELD: &str = "SELECT event_key, body, decided_at, outcome = 'held' FROM decisions JOIN events USING (event_key)
+    WHERE subscriber_key = ?1 AND outcome IN ('pending', 'waiting', 'held') ORDER BY decided_at, event_key LIMIT ?2";
 
 /// What is due or whose lease ran out, the largest first.
 pub(super) const CLAIM: &str = "SELECT o.delivery_key, o.alert, o.attempts, o.created_at, s.settings, s.secret

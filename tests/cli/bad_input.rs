@@ -130,6 +130,14 @@ fn wrong_rates_limits_and_limiters() {
             ("subscriber set anna --cost 6", 2, &["'6' is not a list of costs", "6=2,7=3"]),
             ("subscriber set anna --cost 7=2,6=3", 2, &["ascending order"]),
             ("subscriber set anna --cost 6=75", 2, &["a cost of 75 is outside 1 to 74"]),
+            ("subscriber set anna --quiet 25:00-07:00", 2, &["'25:00-07:00' is not a span of the day", "22:00-07:00"]),
+            ("subscriber set anna --quiet 22:00", 2, &["'22:00' is not a span of the day"]),
+            ("subscriber set anna --quiet 07:00-07:00", 2, &["'07:00-07:00' begins when it ends"]),
+            ("subscriber set anna --quiet 22:00-07:00 --zone Asia/Kamchatca", 2, &["nearest known one is 'Asia/Kamchatka'"]),
+            ("subscriber set anna --zone Asia/Kamchatka", 2, &["when is it quiet?", "--quiet FROM-TO beside --zone"]),
+            ("subscriber set anna --quiet-below 6", 2, &["--quiet FROM-TO beside --quiet-below"]),
+            ("subscriber set anna --quiet none --zone UTC", 2, &["--zone has no quiet hours to belong to: --quiet is none"]),
+            ("subscriber set anna --quiet 22:00-07:00 --quiet-below loud", 2, &["'loud' is not a magnitude"]),
         ],
     );
 }
@@ -310,7 +318,7 @@ fn databases_that_are_none_or_of_a_newer_version() {
         all(
             &place,
             &[
-                (&line("newer.db"), 1, &["newer.db", "schema version 7", "only up to 1", "newer throttler"]),
+                (&line("newer.db"), 1, &["newer.db", "schema version 7", "only up to ", "newer throttler"]),
                 (&line("garbage.db"), 1, &["cannot open the database garbage.db: file is not a database\n"]),
                 (&line("foreign.db"), 1, &["foreign.db is another program's database"]),
                 (&line("none/x.db"), if command == "subscriber list" || command == "ledger" { 2 } else { 1 }, &["none/x.db"]),

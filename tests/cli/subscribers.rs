@@ -1,6 +1,6 @@
 //! `subscriber` and `ledger`: what goes in comes out.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::place::{Place, Ran};
 
@@ -97,6 +97,34 @@ fn a_subscriber_is_added_shown_changed_paused_resumed_and_removed() {
     assert_eq!(place.run(&["subscriber", "show", "anna"]).status, Some(2));
     assert!(place.run(&["subscriber", "list"]).ok().starts_with("No subscribers yet"));
     place.run(&["subscriber", "add", "anna", "--email", "anna@example.org"]).ok();
+}
+
+#[test]
+fn quiet_hours_are_set_changed_piece_by_piece_carried_along_and_lifted() {
+    let place = Place::new();
+    let night = ["--quiet", "22:00-07:00", "--zone", "Asia/Kamchatka", "--quiet-below", "6.5"];
+    place.run(&[&["subscriber", "add", "anna", "--email", "anna@example.org"][..], &night].concat()).ok();
+    let shown = place.run(&["subscriber", "show", "anna"]).ok();
+    assert!(shown.contains("  quiet      22:00-07:00 Asia/Kamchatka, below M 6.5"), "{shown}");
+    assert!(show(&place, "anna").get("quiet_until").is_some());
+    let exported = place.run(&["subscriber", "export"]).ok();
+    let other = Place::new();
+    other.run_with(&["subscriber", "import", "-"], &exported).ok();
+    let quiet = |place: &Place| show(place, "anna")["quiet"].clone();
+    assert_eq!(quiet(&other), json!({ "hours": "22:00-07:00", "zone": "Asia/Kamchatka", "below": 6.5 }));
+    for (flags, expected) in [
+        (&["--zone", "Europe/Berlin"][..], json!({ "hours": "22:00-07:00", "zone": "Europe/Berlin", "below": 6.5 })),
+        (&["--quiet", "23:00-06:00"], json!({ "hours": "23:00-06:00", "zone": "Europe/Berlin", "below": 6.5 })),
+        (&["--quiet-below", "none"], json!({ "hours": "23:00-06:00", "zone": "Europe/Berlin" })),
+        (&["--rate", "6/h"], json!({ "hours": "23:00-06:00", "zone": "Europe/Berlin" })),
+        (&["--quiet", "none"], Value::Null),
+        (&["--quiet", "01:00-02:00"], json!({ "hours": "01:00-02:00", "zone": "UTC" })),
+    ] {
+        place.run(&[&["subscriber", "set", "anna"][..], flags].concat()).ok();
+        assert_eq!(quiet(&place), expected, "{flags:?}");
+    }
+    let listed = place.run(&["subscriber", "list", "--format", "json"]).json();
+    assert_eq!(listed["subscribers"][0]["quiet"]["hours"], "01:00-02:00");
 }
 
 #[test]

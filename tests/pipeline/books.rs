@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use throttler::limiter::Algorithm;
 use throttler::subscriber::{Excess, Mode, Subscriber};
 
-use crate::rig::{MINUTE, Quake, Rig, limit, magnitude, mailed};
+use crate::rig::{MINUTE, Quake, Rig, limit, magnitude, mailed, quiet};
 
 /// What happens next.
 #[derive(Clone, Debug)]
@@ -53,6 +53,7 @@ fn subscribers() -> Vec<Subscriber> {
             subscriber.policy.limit = limit(algorithm, "2/h", None);
             subscriber.policy.always_from = (at == 0).then_some(magnitude(7.5));
             subscriber.excess = excess[at];
+            subscriber.quiet = (at % 2 == 1).then(|| quiet("20:00-02:00", "Asia/Kolkata", Some(6.0)));
             subscriber.mode = if at == 4 { Mode::Shadow } else { Mode::Enforce };
             subscriber
         })

@@ -10,6 +10,7 @@ mod great_quake;
 mod many;
 mod news;
 mod opening;
+mod quiet;
 mod receiver;
 mod rig;
 mod stored_replay;

@@ -19,6 +19,7 @@ use throttler::interest::Interest;
 use throttler::limiter::{Algorithm, Limit, Policy};
 use throttler::news::{EventRules, FirstRun};
 use throttler::plan::Outcome;
+use throttler::quiet::QuietHours;
 use throttler::store::{Ingested, LedgerRow, Store};
 use throttler::subscriber::{Destination, Excess, Mode, Standing, Subscriber, SubscriberName};
 use throttler::time::{Span, Timestamp};
@@ -332,6 +333,7 @@ pub fn subscriber(who: &str, destination: Destination) -> Subscriber {
         policy: Policy::plain(limit(Algorithm::TokenBucket, "5/h", Some(5))),
         excess: Excess::Drop,
         mode: Mode::Enforce,
+        quiet: None,
     }
 }
 
@@ -342,6 +344,11 @@ pub fn mailed(who: &str) -> Subscriber {
 
 pub fn limit(algorithm: Algorithm, rate: &str, bucket: Option<u64>) -> Limit {
     Limit::new(algorithm, rate.parse().expect("a rate"), bucket).expect("a limit")
+}
+
+/// Quiet from and to these times of the day, for events below this magnitude or for all.
+pub fn quiet(hours: &str, zone: &str, below: Option<f64>) -> QuietHours {
+    QuietHours { hours: hours.parse().expect(hours), zone: zone.parse().expect(zone), below: below.map(magnitude) }
 }
 
 pub fn subject(text: &str) -> String {

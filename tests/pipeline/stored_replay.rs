@@ -11,7 +11,7 @@ use throttler::store::LedgerRow;
 use throttler::subscriber::{Excess, Mode, Subscriber};
 use throttler::time::{Span, Timestamp};
 
-use crate::rig::{HOUR, Quake, Rig, limit, magnitude};
+use crate::rig::{HOUR, Quake, Rig, limit, magnitude, quiet};
 
 /// Subscribers who differ in everything that decides.
 fn subscribers(rig: &Rig) -> Vec<Subscriber> {
@@ -36,6 +36,26 @@ fn subscribers(rig: &Rig) -> Vec<Subscriber> {
         with("shadow", &|s| {
             s.policy.limit = limit(Algorithm::SlidingCounter, "2/h", None);
             s.mode = Mode::Shadow;
+        }),
+        with("night", &|s| {
+            s.policy.limit = limit(Algorithm::SlidingLog, "3/h", None);
+            s.quiet = Some(quiet("10:00-14:30", "Asia/Kamchatka", Some(5.8)));
+        }),
+        with("slow-night", &|s| {
+            s.policy.limit = limit(Algorithm::TokenBucket, "4/h", Some(3));
+            s.excess = Excess::Delay;
+            s.policy.always_from = Some(magnitude(6.0));
+            s.quiet = Some(quiet("23:30-02:00", "UTC", None));
+        }),
+        with("queue-by-night", &|s| {
+            s.policy.limit = limit(Algorithm::LeakyBucket, "5/h", Some(4));
+            s.excess = Excess::Drop;
+            s.quiet = Some(quiet("00:00-02:00", "UTC", Some(6.0)));
+        }),
+        with("shadow-by-night", &|s| {
+            s.policy.limit = limit(Algorithm::SlidingCounter, "2/h", None);
+            s.mode = Mode::Shadow;
+            s.quiet = Some(quiet("00:00-02:00", "UTC", Some(6.0)));
         }),
     ]
 }
@@ -83,13 +103,24 @@ async fn a_stored_subscriber_s_replay_is_what_the_daemon_does() {
         let digests: BTreeSet<_> = mine.iter().filter(|row| row.outcome == Outcome::Digested).map(|row| &row.alert_id).collect();
         let refused = mine.iter().filter(|row| row.refused).count() as u64;
         assert!(expected.offered > 40 && expected.refused > 0, "{}: the limit is felt: {expected:?}", subscriber.name);
+        // The reason grows when it is told, and still says at first what became of it when it came.
+        let held =
+            mine.iter().filter(|row| row.reason.split("; ").next().is_some_and(|why| why.contains("held for quiet hours")));
+        let held = held.count() as u64;
+        assert_eq!(held > 10, subscriber.quiet.is_some(), "{}: {held} were held", subscriber.name);
         assert_eq!(
-            (mine.len() as u64, refused, count(Outcome::Digested), digests.len() as u64, count(Outcome::Withheld)),
-            (expected.offered, expected.refused, expected.digested, expected.digests, expected.withheld),
-            "{}: matched, refused, digested, digests, withheld",
+            (mine.len() as u64, refused, held, count(Outcome::Digested), digests.len() as u64, count(Outcome::Withheld)),
+            (expected.offered, expected.refused, expected.held, expected.digested, expected.digests, expected.withheld),
+            "{}: matched, refused, held, digested, digests, withheld",
             subscriber.name,
         );
-        assert_eq!(count(Outcome::Pending) + count(Outcome::Waiting), 0, "{}: everything was told in the end", subscriber.name);
+        assert_eq!(expected.offered, expected.admitted + expected.refused + expected.held, "{}", subscriber.name);
+        assert_eq!(
+            count(Outcome::Pending) + count(Outcome::Waiting) + count(Outcome::Held),
+            0,
+            "{}: everything was told in the end",
+            subscriber.name
+        );
     }
 }
 

@@ -91,7 +91,7 @@ fn subscribers(server: &Server) -> Result<[Subscriber; 3], Failure> {
     let subscriber = |name: &str, destination, algorithm, bucket, excess| -> Result<Subscriber, Failure> {
         let limit = Limit::new(algorithm, rate, bucket).map_err(Failure::usage)?;
         let (interest, policy, mode) = (Interest::default(), Policy::plain(limit), Mode::default());
-        Ok(Subscriber { name: name.parse().map_err(Failure::usage)?, destination, interest, policy, excess, mode })
+        Ok(Subscriber { name: name.parse().map_err(Failure::usage)?, destination, interest, policy, excess, mode, quiet: None })
     };
     let hook = server.hook_url().parse().map(Destination::Webhook).map_err(Failure::usage)?;
     let anna = subscriber("anna", email("anna@example.org")?, Algorithm::TokenBucket, Some(74), Excess::Digest)?;

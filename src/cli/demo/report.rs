@@ -89,7 +89,7 @@ impl<'c> Sum<'c> {
             alerts: count(Outcome::Alerted),
             digests: digests.len() as u64,
             digested: count(Outcome::Digested),
-            withheld: count(Outcome::Withheld) + count(Outcome::Pending) + count(Outcome::Waiting),
+            withheld: count(Outcome::Withheld) + count(Outcome::Pending) + count(Outcome::Waiting) + count(Outcome::Held),
             largest_withheld: not_alone.min_by_key(|row| (std::cmp::Reverse(row.event.magnitude), row.decided_at)),
             busiest: busiest_window(&sent_at, window),
             undelivered: rows.iter().filter(|row| row.alert_id.is_some() && row.delivery.as_deref() != Some("delivered")).count()

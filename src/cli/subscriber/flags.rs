@@ -9,6 +9,7 @@ use crate::cli::input::whole_number;
 use crate::event::{Coordinates, Magnitude, PagerLevel};
 use crate::interest::{BoundingBox, Depth, Interest, Kinds, Radius, Region};
 use crate::limiter::{Algorithm, CostStep, CounterRule, Limit, Policy, Reserve};
+use crate::quiet::{Hours, QuietHours, Zone};
 use crate::rate::Rate;
 use crate::subscriber::{Address, Destination, Excess, Mode, Subscriber, SubscriberName, WebhookUrl};
 
@@ -80,6 +81,16 @@ pub(in crate::cli) struct SubscriberFlags {
     /// enforce, or shadow: decide and record, but withhold nothing [default: enforce]
     #[arg(long, value_name = "MODE", help_heading = "Limiter")]
     mode: Option<Mode>,
+
+    /// When events wait for the end, on a clock in the zone, like 22:00-07:00; `none` lifts it
+    #[arg(long, value_name = "FROM-TO", allow_hyphen_values = true, help_heading = "Quiet hours")]
+    quiet: Option<OrNone<Hours>>,
+    /// The clock's time zone in the IANA database, like Asia/Kamchatka [default: UTC]
+    #[arg(long, value_name = "ZONE", help_heading = "Quiet hours")]
+    zone: Option<Zone>,
+    /// Events of this magnitude or more do not wait; `none`: all wait [default: --always-from, else none]
+    #[arg(long, value_name = "M", allow_negative_numbers = true, help_heading = "Quiet hours")]
+    quiet_below: Option<OrNone<Magnitude>>,
 }
 
 /// A value, or `none` to lift what was set.
@@ -133,7 +144,8 @@ impl SubscriberFlags {
         let limit = self.limit(None)?;
         let interest = Interest::default();
         let policy = Policy::plain(limit);
-        self.apply(Subscriber { name, destination, interest, policy, excess: Excess::default(), mode: Mode::default() })
+        let (excess, mode) = (Excess::default(), Mode::default());
+        self.apply(Subscriber { name, destination, interest, policy, excess, mode, quiet: None })
     }
 
     /// The subscriber with these flags applied, checked as a whole.
@@ -145,6 +157,7 @@ impl SubscriberFlags {
         self.apply_policy(&mut subscriber.policy)?;
         subscriber.excess = self.excess.unwrap_or(subscriber.excess);
         subscriber.mode = self.mode.unwrap_or(subscriber.mode);
+        subscriber.quiet = self.quiet_hours(subscriber.quiet)?;
         Ok(subscriber)
     }
 
@@ -171,6 +184,9 @@ impl SubscriberFlags {
             cost,
             excess,
             mode,
+            quiet,
+            zone,
+            quiet_below,
         } = self;
         email.is_none()
             && webhook.is_none()
@@ -192,6 +208,9 @@ impl SubscriberFlags {
             && cost.is_none()
             && excess.is_none()
             && mode.is_none()
+            && quiet.is_none()
+            && zone.is_none()
+            && quiet_below.is_none()
     }
 
     fn destination(&self) -> Option<Destination> {
@@ -261,6 +280,27 @@ impl SubscriberFlags {
             policy.costs = costs.as_ref().map_or_else(Vec::new, |Costs(steps)| steps.clone());
         }
         policy.check().map_err(Failure::usage)
+    }
+
+    fn quiet_hours(&self, before: Option<QuietHours>) -> Result<Option<QuietHours>, Failure> {
+        let beside = if self.zone.is_some() { "--zone" } else { "--quiet-below" };
+        let alone = self.zone.is_none() && self.quiet_below.is_none();
+        let mut quiet = match (&self.quiet, before) {
+            (Some(OrNone(None)), _) if alone => return Ok(None),
+            (Some(OrNone(None)), _) => {
+                return Err(Failure::usage(format!("{beside} has no quiet hours to belong to: --quiet is none")));
+            }
+            (Some(OrNone(Some(hours))), Some(before)) => QuietHours { hours: *hours, ..before },
+            (Some(OrNone(Some(hours))), None) => QuietHours { hours: *hours, zone: Zone::default(), below: None },
+            (None, None) if !alone => {
+                return Err(Failure::usage(format!("when is it quiet? Expected --quiet FROM-TO beside {beside}")));
+            }
+            (None, None) => return Ok(None),
+            (None, Some(before)) => before,
+        };
+        quiet.zone = self.zone.unwrap_or(quiet.zone);
+        set(&mut quiet.below, self.quiet_below.as_ref());
+        Ok(Some(quiet))
     }
 
     /// The limit that the flags make of the one before, or of the default.

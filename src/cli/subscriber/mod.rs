@@ -86,6 +86,7 @@ const ADD_EXAMPLES: &str = "Examples:
   throttler subscriber add ops --webhook https://hooks.example.org/quakes --min-magnitude 6 --limiter sliding-log --rate 3/h
   throttler subscriber add kamchatka --email duty@example.org --near 52.9,158.6 --within-km 500 --always-from 7
   throttler subscriber add pacific --email duty@example.org --bbox=150,-60,-70,60 --reserve 5 --reserve-from 6.5
+  throttler subscriber add bella --email bella@example.org --quiet 22:00-07:00 --zone Asia/Kamchatka --quiet-below 6.5
 
 Without other flags: M 5.0 or more, earthquakes, a token bucket of 74 at 5/h (what eleven years of the world's earthquakes
 need to lose nothing), and a digest of what is withheld.";
@@ -94,6 +95,7 @@ const SET_EXAMPLES: &str = "Examples:
   throttler subscriber set anna --rate 10/h --bucket 49
   throttler subscriber set anna --min-magnitude 5.5 --excess drop
   throttler subscriber set ops --always-from none
+  throttler subscriber set bella --quiet none
   throttler subscriber set ops --new-secret";
 
 pub(super) fn run(global: &Global, command: SubscriberCommand) -> Result<(), Failure> {

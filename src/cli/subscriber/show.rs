@@ -7,6 +7,7 @@ use crate::cli::output::{self, Format, Side};
 use crate::clock::{Clock, SystemClock};
 use crate::limiter::Outlook;
 use crate::plan::Outcome;
+use crate::quiet::QuietHours;
 use crate::store::{Store, StoredSubscriber, SubscriberCounts};
 use crate::subscriber::SubscriberName;
 use crate::time::Timestamp;
@@ -55,7 +56,7 @@ pub(super) fn one(store: &Store, name: &SubscriberName, with_secret: bool, forma
     let outlook = stored.limiter_at(now).map(|limiter| limiter.outlook(now, stored.subscriber.policy.request(None)));
     let secret = if with_secret { store.secret(name)? } else { None };
     match format {
-        Format::Json => output::print_json(&as_json(&stored, &outlook, &counts, secret.as_deref())),
+        Format::Json => output::print_json(&as_json(&stored, &outlook, &counts, secret.as_deref(), now)),
         Format::Text => output::print(&as_text(&stored, &outlook, &counts, secret.as_deref(), now)),
     }
 }
@@ -78,8 +79,10 @@ fn as_json(
     outlook: &Result<Outlook, String>,
     counts: &SubscriberCounts,
     secret: Option<&str>,
+    now: Timestamp,
 ) -> Value {
     let mut value = settings(stored);
+    value["quiet_until"] = json!(stored.subscriber.quiet.and_then(|quiet| quiet.until(now)));
     match outlook {
         Ok(outlook) => {
             value["remaining"] = json!(outlook.remaining);
@@ -138,8 +141,17 @@ fn as_text(
         ),
         ("since", stored.created_at.to_string()),
     ];
+    if let Some(quiet) = subscriber.quiet {
+        // Beside the other rules, before what there is of it now.
+        lines.insert(7, ("quiet", quiet_line(quiet, now)));
+    }
     lines.extend(secret.map(|secret| ("secret", secret.to_owned())));
     format!("{}: {promise}\n\n{}", subscriber.name, output::pairs(&lines))
+}
+
+fn quiet_line(quiet: QuietHours, now: Timestamp) -> String {
+    let until = |until| format!("{quiet}; now, until {} ({until})", quiet.zone.clock_at(until));
+    quiet.until(now).map_or_else(|| quiet.to_string(), until)
 }
 
 fn now_line(outlook: &Result<Outlook, String>, now: Timestamp) -> String {
