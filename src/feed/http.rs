@@ -23,6 +23,8 @@ const MAX_REDIRECTS: usize = 3;
 const MAX_CONTACT_BYTES: usize = 200;
 /// The largest file of certificates.
 const MAX_CA_FILE_BYTES: u64 = 4 << 20;
+/// What is wrong with a file of certificates that can be read.
+const NO_CERTIFICATES: &str = "expected certificates in PEM";
 
 /// Who asks, and how patiently.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -90,7 +92,11 @@ impl Http {
         if let Some(path) = &settings.ca_file {
             builder = builder.tls_certs_merge(certificates(path)?);
         }
-        let client = builder.build().map_err(|source| FeedError::Client { url: url.to_string(), source })?;
+        let client = builder.build().map_err(|source| match &settings.ca_file {
+            // Nothing else of what is set up here comes from outside and is not checked yet.
+            Some(path) => FeedError::CaFile { path: path.clone(), fault: NO_CERTIFICATES },
+            None => FeedError::Client { url: url.to_string(), source },
+        })?;
         Ok(Http { client, timeouts: settings.timeouts })
     }
 
@@ -167,7 +173,7 @@ fn certificates(path: &Path) -> Result<Vec<Certificate>, FeedError> {
     let pem = if readable { std::fs::read(path).ok() } else { None };
     let pem = pem.ok_or_else(|| wrong("expected a readable file of at most 4 MiB"))?;
     let found = Certificate::from_pem_bundle(&pem).ok().filter(|found| !found.is_empty());
-    found.ok_or_else(|| wrong("expected certificates in PEM"))
+    found.ok_or_else(|| wrong(NO_CERTIFICATES))
 }
 
 /// `throttler/0.1.0 (+contact)`.

@@ -1,6 +1,8 @@
 //! What the feed brings, which event it belongs to, and who would want it.
 
 mod address;
+#[path = "../delivery/tls.rs"]
+mod authority;
 mod captures;
 mod fdsn;
 mod identity;
@@ -8,5 +10,7 @@ mod interest;
 mod poller;
 mod server;
 mod support;
+mod tls;
+#[allow(dead_code, reason = "its summary feeds are for the tests of the pipeline")]
 mod usgs;
 mod wire;
