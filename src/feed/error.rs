@@ -55,7 +55,7 @@ pub enum FeedError {
         #[source]
         source: std::io::Error,
     },
-    #[error("cannot read the feed: expected GeoJSON, got {found}")]
+    #[error("cannot read the feed: expected GeoJSON, FDSN text or CSV, got {found}")]
     NotGeoJson { found: String },
     #[error("cannot read the feed: expected GeoJSON, got JSON that is broken or cut off")]
     Json {

@@ -5,9 +5,11 @@
 mod error;
 pub mod fdsn;
 mod feature;
+mod foreign;
 mod http;
 mod poller;
 mod source;
+mod table;
 mod wire;
 
 pub use error::FeedError;
@@ -15,4 +17,4 @@ pub use feature::MAX_EVENT_IDS;
 pub use http::{MAX_BODY_BYTES, Settings, Timeouts};
 pub use poller::{Feed, Poll};
 pub use source::{FeedUrl, MIN_POLL, MIN_POLL_LOCAL};
-pub use wire::{MAX_FEATURES, Rejection, Snapshot, parse};
+pub use wire::{MAX_FEATURES, Rejection, Snapshot, parse, parse_from};

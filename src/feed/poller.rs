@@ -17,7 +17,7 @@ use crate::time::{Span, Timestamp};
 /// A snapshot that claims to be made later than this after `now` is not believed when older ones are told apart.
 const MAX_AHEAD: Span = Span::from_seconds(86_400);
 /// What a feed is asked for.
-const ACCEPT: &str = "application/geo+json, application/json";
+const ACCEPT: &str = "application/geo+json, application/json, text/csv, text/plain";
 
 /// What a poll brought.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,7 +87,8 @@ impl Feed {
             Source::File(path) => Some((self.read(path).await?, HeaderMap::new())),
         };
         let Some((body, headers)) = answer else { return Ok(Poll::Unchanged) };
-        let snapshot = wire::parse(&body)?;
+        let nothing = body.is_empty() && self.url.is_query();
+        let snapshot = if nothing { Snapshot::default() } else { wire::parse_from(&body, &self.url.service())? };
         let believable = |at: &Timestamp| *at <= now.plus(MAX_AHEAD);
         let seen = self.accepted.generated_at.filter(believable);
         // A cache on the way may hand out a copy that is older than what it gave before.
@@ -120,6 +121,7 @@ impl Feed {
         match answer.status {
             StatusCode::NOT_MODIFIED => Ok(None),
             StatusCode::OK => Ok(Some((answer.body, answer.headers))),
+            StatusCode::NO_CONTENT if self.url.is_query() => Ok(Some((Vec::new(), answer.headers))),
             _ => Err(answer.refusal(self.url.as_url(), "200 or 304", now)),
         }
     }

@@ -24,6 +24,10 @@ const PERIODS: [(&str, Span); 4] = [
 ];
 /// Who runs the default feed.
 const USGS_HOST: &str = "earthquake.usgs.gov";
+/// Who hands on the EMSC's events.
+const EMSC_DOMAIN: &str = "seismicportal.eu";
+/// How much of a host's name goes in front of an id, which has room for 64 bytes.
+const MAX_SERVICE_BYTES: usize = 32;
 /// The longest address, in bytes.
 const MAX_URL_BYTES: usize = 2_048;
 
@@ -77,6 +81,23 @@ impl FeedUrl {
     #[must_use]
     pub fn fdsn(&self) -> Option<FdsnUrl> {
         (self.0.host_str() == Some(USGS_HOST)).then(FdsnUrl::usgs)
+    }
+
+    /// What goes in front of ids that do not name their network: nothing for the USGS and for files, which show the USGS's;
+    /// `emsc` for the EMSC; the host for others.
+    #[must_use]
+    pub fn service(&self) -> String {
+        match self.0.host_str() {
+            None | Some(USGS_HOST) => String::new(),
+            Some(host) if host == EMSC_DOMAIN || host.ends_with(&format!(".{EMSC_DOMAIN}")) => super::foreign::EMSC.to_owned(),
+            // The end of a long name tells hosts apart better than its beginning.
+            Some(host) => host.get(host.len().saturating_sub(MAX_SERVICE_BYTES)..).unwrap_or(host).to_owned(),
+        }
+    }
+
+    /// Whether this is a question to an FDSN service, which answers 204 where nothing matches.
+    pub(super) fn is_query(&self) -> bool {
+        self.0.path().ends_with("/query")
     }
 
     /// The path of a file feed; `None` for the others.

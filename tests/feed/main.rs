@@ -5,6 +5,7 @@ mod address;
 mod authority;
 mod captures;
 mod fdsn;
+mod formats;
 mod identity;
 mod interest;
 mod poller;

@@ -251,7 +251,11 @@ fn what_is_no_feed_is_named() {
         (r#"{"type":"Feature","features":[]}"#, "a 'Feature' instead of a FeatureCollection"),
         (r#"{"features":null}"#, "JSON without a list of features"),
     ] {
-        assert_eq!(fault(body).to_string(), format!("cannot read the feed: expected GeoJSON, got {found}"), "{body:?}");
+        assert_eq!(
+            fault(body).to_string(),
+            format!("cannot read the feed: expected GeoJSON, FDSN text or CSV, got {found}"),
+            "{body:?}"
+        );
     }
     let long = fault("x".repeat(1_000)).to_string();
     assert!(long.ends_with(&format!("'{}…'", "x".repeat(79))), "{long}");

@@ -1,0 +1,112 @@
+//! Feeds in rows: the USGS's CSV and the FDSN event services' text, each known by its first line. Columns are found by name;
+//! a row that is no event is left out, as a feature is.
+
+use csv::{ByteRecord, ReaderBuilder, Trim};
+use serde_json::{Number, Value};
+
+use super::error::FeedError;
+use super::feature::Fault;
+use super::foreign::{Facts, event};
+use super::wire::{Collected, MAX_FEATURES, Rejection, Snapshot, excerpt};
+
+/// What the columns of one format are called, in lower case.
+struct Layout {
+    delimiter: u8,
+    quoting: bool,
+    id: &'static str,
+    magnitude: &'static str,
+    depth: &'static str,
+    place: &'static str,
+    kind: &'static str,
+}
+
+const USGS_CSV: Layout =
+    Layout { delimiter: b',', quoting: true, id: "id", magnitude: "mag", depth: "depth", place: "place", kind: "type" };
+/// FDSN-WS Specifications 1.2, "Text format".
+const FDSN_TEXT: Layout = Layout {
+    delimiter: b'|',
+    quoting: false,
+    id: "#eventid",
+    magnitude: "magnitude",
+    depth: "depth/km",
+    place: "eventlocationname",
+    kind: "eventtype",
+};
+
+/// Reads rows if the first line says that they are; `None` if it does not.
+pub(super) fn read(text: &str, service: &str) -> Option<Result<Snapshot, FeedError>> {
+    let first = text.trim_start().lines().next()?.to_ascii_lowercase();
+    let has = |delimiter: char, name: &str| first.split(delimiter).any(|field| field.trim().trim_matches('"') == name);
+    if has('|', FDSN_TEXT.id) || has('|', "eventid") {
+        Some(rows(text, &FDSN_TEXT, service))
+    } else if has(',', USGS_CSV.id) && has(',', "time") {
+        // Its ids begin with their network, whoever hands the rows on.
+        Some(rows(text, &USGS_CSV, ""))
+    } else {
+        None
+    }
+}
+
+fn rows(text: &str, layout: &Layout, service: &str) -> Result<Snapshot, FeedError> {
+    let mut reader = ReaderBuilder::new()
+        .delimiter(layout.delimiter)
+        .quoting(layout.quoting)
+        .trim(Trim::All)
+        .has_headers(false)
+        .flexible(true)
+        .from_reader(text.trim_start().as_bytes());
+    let mut record = ByteRecord::new();
+    let (mut names, mut events, mut rejected) = (Vec::new(), Collected::default(), Vec::new());
+    let mut index = 0;
+    // Bytes in memory, and records of any length: there is nothing to fail.
+    while reader.read_byte_record(&mut record).is_ok_and(|found| found) {
+        if names.is_empty() {
+            names = record.iter().map(|name| String::from_utf8_lossy(name).to_lowercase()).collect();
+            continue;
+        }
+        if index == MAX_FEATURES {
+            return Err(FeedError::TooManyFeatures);
+        }
+        match facts(&record, &names, layout).and_then(|facts| event(facts, service)) {
+            Ok(event) => events.add(&event),
+            Err(Fault { id, reason }) => rejected.push(Rejection { index, id, reason }),
+        }
+        index += 1;
+    }
+    Ok(Snapshot { generated_at: None, events: events.into_events(), rejected })
+}
+
+fn facts(record: &ByteRecord, names: &[String], layout: &Layout) -> Result<Facts, Fault> {
+    if record.len() != names.len() {
+        let reason = format!("it has {} fields: expected {}, as in the first line", record.len(), names.len());
+        return Err(Fault { id: None, reason });
+    }
+    let named = |wanted: &str| names.iter().position(|name| name.trim_start_matches('#') == wanted.trim_start_matches('#'));
+    let text = |name: &str| named(name).and_then(|at| record.get(at)).map(String::from_utf8_lossy).unwrap_or_default();
+    let value = |name: &str| Some(text(name).into_owned()).filter(|text| !text.is_empty()).map_or(Value::Null, Value::String);
+    // What is no number stays text, for the message.
+    let number = |name: &str| {
+        let parsed = text(name).parse::<f64>().ok().and_then(Number::from_f64).map(Value::Number);
+        parsed.unwrap_or_else(|| value(name))
+    };
+    Ok(Facts {
+        id: value(layout.id),
+        time: value("time"),
+        updated: value("updated"),
+        magnitude: number(layout.magnitude),
+        magnitude_type: value("magtype"),
+        place: value(layout.place),
+        position: [number("longitude"), number("latitude"), number(layout.depth)],
+        kind: value(layout.kind),
+        status: value("status"),
+    })
+}
+
+/// What a text that is none of the formats begins with.
+pub(super) fn beginning(text: &str) -> String {
+    match text.chars().next() {
+        None => "an empty body".to_owned(),
+        Some('<') => format!("an HTML page or XML: '{}'", excerpt(text)),
+        Some(_) => format!("'{}'", excerpt(text)),
+    }
+}
