@@ -11,6 +11,7 @@ use crate::plain::one_line;
 use crate::time::Timestamp;
 
 use super::foreign;
+use super::shallow::Shallow;
 use super::wire::excerpt;
 
 /// The most ids of one feature. Real ones have up to about twenty.
@@ -34,7 +35,7 @@ pub(super) struct Fault {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Feature {
-    id: Value,
+    id: Shallow,
     properties: Option<Properties>,
     geometry: Option<Geometry>,
 }
@@ -43,25 +44,25 @@ struct Feature {
 #[serde(default)]
 struct Geometry {
     /// Longitude, latitude, and depth in kilometres.
-    coordinates: Value,
+    coordinates: Shallow,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Properties {
-    alert: Value,
-    ids: Value,
-    mag: Value,
+    alert: Shallow,
+    ids: Shallow,
+    mag: Shallow,
     #[serde(rename = "magType")]
-    mag_type: Value,
-    place: Value,
-    status: Value,
-    time: Value,
-    tsunami: Value,
+    mag_type: Shallow,
+    place: Shallow,
+    status: Shallow,
+    time: Shallow,
+    tsunami: Shallow,
     #[serde(rename = "type")]
-    kind: Value,
-    updated: Value,
-    url: Value,
+    kind: Shallow,
+    updated: Shallow,
+    url: Shallow,
 }
 
 /// The event that a feature describes; `service` has served it.
@@ -92,7 +93,7 @@ fn described(id: &EventId, properties: &Properties, geometry: &Geometry) -> Resu
         depth_km,
         kind: word(&properties.kind).map_or_else(|| USUAL_KIND.to_owned(), |kind| kind.to_lowercase()),
         status: word(&properties.status).map_or_else(|| FIRST_STATUS.to_owned(), |status| status.to_lowercase()),
-        tsunami: properties.tsunami.as_f64().is_some_and(|flag| flag > 0.0) || properties.tsunami == Value::Bool(true),
+        tsunami: properties.tsunami.as_f64().is_some_and(|flag| flag > 0.0) || *properties.tsunami == Value::Bool(true),
         pager: properties.alert.as_str().and_then(|level| level.parse().ok()),
         url: properties.url.as_str().and_then(page),
     })

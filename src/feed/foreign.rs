@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::feature::{FIRST_STATUS, Fault, USUAL_KIND, magnitude, position, shown, word};
+use super::shallow::Shallow;
 use super::wire::excerpt;
 use crate::event::{Event, EventId, MAX_PLACE_CHARS};
 use crate::plain::one_line;
@@ -45,7 +46,7 @@ pub(super) struct Facts {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Feature {
-    id: Value,
+    id: Shallow,
     properties: Properties,
     geometry: Geometry,
 }
@@ -53,27 +54,27 @@ struct Feature {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Geometry {
-    coordinates: Value,
+    coordinates: Shallow,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Properties {
-    unid: Value,
+    unid: Shallow,
     #[serde(rename = "eventId")]
-    event_id: Value,
-    time: Value,
+    event_id: Shallow,
+    time: Shallow,
     #[serde(alias = "lastupdate")]
-    updated: Value,
-    mag: Value,
+    updated: Shallow,
+    mag: Shallow,
     #[serde(alias = "magtype", rename = "magType")]
-    mag_type: Value,
+    mag_type: Shallow,
     #[serde(alias = "flynn_region")]
-    place: Value,
-    depth: Value,
+    place: Shallow,
+    depth: Shallow,
     #[serde(alias = "evtype", rename = "type")]
-    kind: Value,
-    status: Value,
+    kind: Shallow,
+    status: Shallow,
 }
 
 /// The event that a feature describes, which `service` has served.
@@ -84,21 +85,21 @@ pub(super) fn read(json: &str, service: &str) -> Result<Event, Fault> {
     let at = |index: usize| coordinates.get(index).cloned().unwrap_or_default();
     // The EMSC's third coordinate is a height, its depth is one.
     let depth = match at(2).as_f64() {
-        _ if of.depth.is_number() => of.depth,
+        _ if of.depth.is_number() => of.depth.0,
         Some(height) if is_emsc => json!(-height),
         _ => at(2),
     };
-    let id = [of.unid, id, of.event_id].into_iter().find(|id| !id.is_null()).unwrap_or_default();
+    let id = [of.unid, id, of.event_id].into_iter().find(|id| !id.is_null()).unwrap_or_default().0;
     let facts = Facts {
         id,
-        time: of.time,
-        updated: of.updated,
-        magnitude: of.mag,
-        magnitude_type: of.mag_type,
-        place: of.place,
+        time: of.time.0,
+        updated: of.updated.0,
+        magnitude: of.mag.0,
+        magnitude_type: of.mag_type.0,
+        place: of.place.0,
         position: [at(0), at(1), depth],
-        kind: of.kind.as_str().and_then(emsc_kind).filter(|_| is_emsc).map_or(of.kind, Value::from),
-        status: of.status,
+        kind: of.kind.as_str().and_then(emsc_kind).filter(|_| is_emsc).map_or(of.kind.0, Value::from),
+        status: of.status.0,
     };
     event(facts, if is_emsc { EMSC } else { service })
 }

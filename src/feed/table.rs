@@ -1,18 +1,18 @@
 //! Feeds in rows: the USGS's CSV and the FDSN event services' text, each known by its first line. Columns are found by name;
 //! a row that is no event is left out, as a feature is.
 
-use csv::{ByteRecord, ReaderBuilder, Trim};
+use csv::ByteRecord;
 use serde_json::{Number, Value};
 
 use super::error::FeedError;
 use super::feature::Fault;
 use super::foreign::{Facts, event};
+use super::lines::{CSV, MAX_LINE_BYTES, Style, fields, lines};
 use super::wire::{Collected, MAX_FEATURES, Rejection, Snapshot, excerpt};
 
 /// What the columns of one format are called, in lower case.
 struct Layout {
-    delimiter: u8,
-    quoting: bool,
+    style: Style,
     id: &'static str,
     magnitude: &'static str,
     depth: &'static str,
@@ -20,12 +20,10 @@ struct Layout {
     kind: &'static str,
 }
 
-const USGS_CSV: Layout =
-    Layout { delimiter: b',', quoting: true, id: "id", magnitude: "mag", depth: "depth", place: "place", kind: "type" };
+const USGS_CSV: Layout = Layout { style: CSV, id: "id", magnitude: "mag", depth: "depth", place: "place", kind: "type" };
 /// FDSN-WS Specifications 1.2, "Text format".
 const FDSN_TEXT: Layout = Layout {
-    delimiter: b'|',
-    quoting: false,
+    style: Style { delimiter: b'|', quoting: false },
     id: "#eventid",
     magnitude: "magnitude",
     depth: "depth/km",
@@ -35,7 +33,7 @@ const FDSN_TEXT: Layout = Layout {
 
 /// Reads rows if the first line says that they are; `None` if it does not.
 pub(super) fn read(text: &str, service: &str) -> Option<Result<Snapshot, FeedError>> {
-    let first = text.trim_start().lines().next()?.to_ascii_lowercase();
+    let first = text.trim_start().lines().next().filter(|line| line.len() <= MAX_LINE_BYTES)?.to_ascii_lowercase();
     let has = |delimiter: char, name: &str| first.split(delimiter).any(|field| field.trim().trim_matches('"') == name);
     if has('|', FDSN_TEXT.id) || has('|', "eventid") {
         Some(rows(text, &FDSN_TEXT, service))
@@ -48,35 +46,25 @@ pub(super) fn read(text: &str, service: &str) -> Option<Result<Snapshot, FeedErr
 }
 
 fn rows(text: &str, layout: &Layout, service: &str) -> Result<Snapshot, FeedError> {
-    let mut reader = ReaderBuilder::new()
-        .delimiter(layout.delimiter)
-        .quoting(layout.quoting)
-        .trim(Trim::All)
-        .has_headers(false)
-        .flexible(true)
-        .from_reader(text.trim_start().as_bytes());
-    let mut record = ByteRecord::new();
-    let (mut names, mut events, mut rejected) = (Vec::new(), Collected::default(), Vec::new());
-    let mut index = 0;
-    // Bytes in memory, and records of any length: there is nothing to fail.
-    while reader.read_byte_record(&mut record).is_ok_and(|found| found) {
-        if names.is_empty() {
-            names = record.iter().map(|name| String::from_utf8_lossy(name).to_lowercase()).collect();
-            continue;
-        }
+    let (mut events, mut rejected) = (Collected::default(), Vec::new());
+    let mut lines = lines(text.as_bytes());
+    let header = lines.next().and_then(|(_, line)| fields(line, layout.style)).unwrap_or_default();
+    let names: Vec<String> = header.iter().map(|name| String::from_utf8_lossy(name).to_lowercase()).collect();
+    for (index, (_, line)) in lines.enumerate() {
         if index == MAX_FEATURES {
             return Err(FeedError::TooManyFeatures);
         }
-        match facts(&record, &names, layout).and_then(|facts| event(facts, service)) {
+        match facts(line, &names, layout).and_then(|facts| event(facts, service)) {
             Ok(event) => events.add(&event),
             Err(Fault { id, reason }) => rejected.push(Rejection { index, id, reason }),
         }
-        index += 1;
     }
     Ok(Snapshot { generated_at: None, events: events.into_events(), rejected })
 }
 
-fn facts(record: &ByteRecord, names: &[String], layout: &Layout) -> Result<Facts, Fault> {
+fn facts(line: &[u8], names: &[String], layout: &Layout) -> Result<Facts, Fault> {
+    let too_long = || Fault { id: None, reason: format!("it is longer than {MAX_LINE_BYTES} bytes") };
+    let record: ByteRecord = fields(line, layout.style).ok_or_else(too_long)?;
     if record.len() != names.len() {
         let reason = format!("it has {} fields: expected {}, as in the first line", record.len(), names.len());
         return Err(Fault { id: None, reason });

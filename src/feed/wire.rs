@@ -7,10 +7,10 @@ use std::fmt;
 
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::error::FeedError;
+use super::shallow::Shallow;
 use super::{feature, table};
 use crate::event::{Event, EventId};
 use crate::identity::{Identity, Known, merge};
@@ -59,10 +59,10 @@ struct Document<'a> {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Metadata {
-    generated: Value,
-    status: Value,
-    error: Value,
-    title: Value,
+    generated: Shallow,
+    status: Shallow,
+    error: Shallow,
+    title: Shallow,
 }
 
 /// At most one feature more than [`MAX_FEATURES`], so that a hostile list is not stored.

@@ -1,5 +1,6 @@
 //! What the feed brings, which event it belongs to, and who would want it.
 
+mod abuse;
 mod address;
 #[path = "../delivery/tls.rs"]
 mod authority;

@@ -1,13 +1,13 @@
 //! The CSV that the service answers with: which rows there are, byte for byte, with the id and the time of each.
 
 use std::collections::HashSet;
-use std::io::BufRead;
+use std::io::{BufRead, Read as _};
 
-use csv::{ByteRecord, ReaderBuilder};
 use url::Url;
 
 use super::client::in_the_body;
 use crate::feed::error::FeedError;
+use crate::feed::lines::{CSV, MAX_LINE_BYTES, fields, lines};
 use crate::feed::wire;
 use crate::time::Timestamp;
 
@@ -38,35 +38,15 @@ pub(super) fn read<'a>(url: &Url, body: &'a [u8]) -> Result<Option<Table<'a>>, F
         in_the_body(url, wire::parse(body))?;
     }
     let row_fault = |line, fault: &str| FeedError::CatalogueRow { url: url.to_string(), line, fault: fault.to_owned() };
-    let mut reader = ReaderBuilder::new().has_headers(false).flexible(true).from_reader(body);
-    let mut record = ByteRecord::new();
-    let (mut columns, mut header): (Option<Columns>, &[u8]) = (None, b"");
+    let mut lines = lines(body);
+    let (_, header) = lines.next().unwrap_or_default();
+    let columns = Columns::find(url.as_str(), header)?;
     let mut rows = Vec::new();
-    loop {
-        let start = reader.position().clone();
-        // A reader of bytes in memory, of records of any length, has nothing to complain of.
-        if !reader.read_byte_record(&mut record).map_err(|fault| row_fault(start.line(), &wire::excerpt(&fault.to_string())))? {
-            break;
-        }
-        let offset = |position: &csv::Position| usize::try_from(position.byte()).unwrap_or(usize::MAX).min(body.len());
-        let bytes = body[offset(&start)..offset(reader.position())].trim_ascii();
-        let Some(columns) = &columns else {
-            columns = Some(Columns::find(url.as_str(), &record)?);
-            header = bytes;
-            continue;
-        };
-        let line = start.line();
-        if record.len() != columns.count {
-            return Err(row_fault(line, &format!("{} fields: expected {}, as in the header", record.len(), columns.count)));
-        }
-        let text = |column| std::str::from_utf8(record.get(column).unwrap_or_default()).unwrap_or_default();
-        let (id, time) = (text(columns.id), text(columns.time));
+    for (line, bytes) in lines {
+        let (id, time) = columns.of(bytes).map_err(|fault| row_fault(line, &fault))?;
         let at =
-            time.parse().map_err(|_| row_fault(line, &format!("its time is '{}': expected RFC 3339", wire::excerpt(time))))?;
-        if id.is_empty() {
-            return Err(row_fault(line, "it has no id"));
-        }
-        rows.push(Row { id: id.to_owned(), at, bytes });
+            time.parse().map_err(|_| row_fault(line, &format!("its time is '{}': expected RFC 3339", wire::excerpt(&time))))?;
+        rows.push(Row { id, at, bytes });
     }
     rows.sort_by_key(|row| row.at);
     Ok(Some(Table { header, rows }))
@@ -78,20 +58,23 @@ pub(super) fn read<'a>(url: &Url, body: &'a [u8]) -> Result<Option<Table<'a>>, F
 /// As [`read`], with `name` for the file.
 pub(super) fn read_ids(name: &str, mut input: impl BufRead) -> Result<(Vec<u8>, HashSet<String>), FeedError> {
     let fault = |line, fault: &str| FeedError::CatalogueRow { url: name.to_owned(), line, fault: fault.to_owned() };
-    let mut header = Vec::new();
-    input.read_until(b'\n', &mut header).map_err(|source| fault(1, &source.to_string()))?;
-    header.truncate(header.trim_ascii_end().len());
+    let mut line = |number| {
+        let mut line = Vec::new();
+        let read = input.by_ref().take(MAX_LINE_BYTES as u64 + 1).read_until(b'\n', &mut line);
+        read.map_err(|source| fault(number, &source.to_string())).map(|_| line)
+    };
+    let header = line(1)?.trim_ascii_end().to_vec();
     if header.is_empty() {
         return Ok((header, HashSet::new()));
     }
-    let names = ReaderBuilder::new().has_headers(false).from_reader(&header[..]).into_byte_records().next();
-    let columns = Columns::find(name, &names.and_then(Result::ok).unwrap_or_default())?;
+    let columns = Columns::find(name, &header)?;
     let mut ids = HashSet::new();
-    for record in ReaderBuilder::new().has_headers(false).flexible(true).from_reader(input).into_byte_records() {
-        let record = record.map_err(|source| fault(0, &source.to_string()))?;
-        let id = record.get(columns.id).filter(|_| record.len() == columns.count);
-        let id = id.ok_or_else(|| fault(record.position().map_or(0, csv::Position::line) + 1, "not a whole row"))?;
-        ids.insert(String::from_utf8_lossy(id).into_owned());
+    for number in 2.. {
+        let line = line(number)?;
+        if line.is_empty() {
+            break;
+        }
+        ids.insert(columns.of(line.trim_ascii_end()).map_err(|found| fault(number, &found))?.0);
     }
     Ok((header, ids))
 }
@@ -104,14 +87,28 @@ struct Columns {
 }
 
 impl Columns {
-    fn find(origin: &str, header: &ByteRecord) -> Result<Columns, FeedError> {
-        let place = |name: &[u8]| header.iter().position(|field| field.trim_ascii().eq_ignore_ascii_case(name));
+    fn find(origin: &str, header: &[u8]) -> Result<Columns, FeedError> {
+        let names = fields(header, CSV).unwrap_or_default();
+        let place = |name: &[u8]| names.iter().position(|field| field.eq_ignore_ascii_case(name));
         match (place(b"id"), place(b"time")) {
-            (Some(id), Some(time)) => Ok(Columns { count: header.len(), id, time }),
+            (Some(id), Some(time)) => Ok(Columns { count: names.len(), id, time }),
             _ => {
-                let found = header.iter().map(String::from_utf8_lossy).collect::<Vec<_>>().join(",");
-                Err(FeedError::NotCatalogue { url: origin.to_owned(), found: format!("'{}'", wire::excerpt(&found)) })
+                let found = format!("'{}'", wire::excerpt(&String::from_utf8_lossy(header)));
+                Err(FeedError::NotCatalogue { url: origin.to_owned(), found })
             }
+        }
+    }
+
+    /// The id and the time of a row, or what is wrong with it.
+    fn of(&self, row: &[u8]) -> Result<(String, String), String> {
+        let row = fields(row, CSV).ok_or_else(|| format!("it is longer than {MAX_LINE_BYTES} bytes"))?;
+        if row.len() != self.count {
+            return Err(format!("{} fields: expected {}, as in the header", row.len(), self.count));
+        }
+        let text = |column| String::from_utf8_lossy(row.get(column).unwrap_or_default()).into_owned();
+        match text(self.id) {
+            id if id.is_empty() => Err("it has no id".to_owned()),
+            id => Ok((id, text(self.time))),
         }
     }
 }
