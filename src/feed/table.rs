@@ -1,13 +1,12 @@
 //! Feeds in rows: the USGS's CSV and the FDSN event services' text, each known by its first line. Columns are found by name;
 //! a row that is no event is left out, as a feature is.
 
-use csv::ByteRecord;
 use serde_json::{Number, Value};
 
 use super::error::FeedError;
 use super::feature::Fault;
 use super::foreign::{Facts, event};
-use super::lines::{CSV, MAX_LINE_BYTES, Style, fields, lines};
+use super::lines::{CSV, MAX_LINE_BYTES, Splitter, Style, lines};
 use super::wire::{Collected, MAX_FEATURES, Rejection, Snapshot, excerpt};
 
 /// What the columns of one format are called, in lower case.
@@ -48,13 +47,16 @@ pub(super) fn read(text: &str, service: &str) -> Option<Result<Snapshot, FeedErr
 fn rows(text: &str, layout: &Layout, service: &str) -> Result<Snapshot, FeedError> {
     let (mut events, mut rejected) = (Collected::default(), Vec::new());
     let mut lines = lines(text.as_bytes());
-    let header = lines.next().and_then(|(_, line)| fields(line, layout.style)).unwrap_or_default();
-    let names: Vec<String> = header.iter().map(|name| String::from_utf8_lossy(name).to_lowercase()).collect();
+    let mut splitter = Splitter::new(layout.style);
+    let header = lines.next().and_then(|(_, line)| splitter.fields(line).ok()).unwrap_or_default();
+    let names: Vec<String> = header.iter().map(|name| name.to_lowercase()).collect();
     for (index, (_, line)) in lines.enumerate() {
         if index == MAX_FEATURES {
             return Err(FeedError::TooManyFeatures);
         }
-        match facts(line, &names, layout).and_then(|facts| event(facts, service)) {
+        let facts = splitter.fields(line).and_then(|fields| facts(&fields, &names, layout));
+        let facts = facts.map_err(|reason| Fault { id: None, reason });
+        match facts.and_then(|facts| event(facts, service)) {
             Ok(event) => events.add(&event),
             Err(Fault { id, reason }) => rejected.push(Rejection { index, id, reason }),
         }
@@ -62,16 +64,13 @@ fn rows(text: &str, layout: &Layout, service: &str) -> Result<Snapshot, FeedErro
     Ok(Snapshot { generated_at: None, events: events.into_events(), rejected })
 }
 
-fn facts(line: &[u8], names: &[String], layout: &Layout) -> Result<Facts, Fault> {
-    let too_long = || Fault { id: None, reason: format!("it is longer than {MAX_LINE_BYTES} bytes") };
-    let record: ByteRecord = fields(line, layout.style).ok_or_else(too_long)?;
-    if record.len() != names.len() {
-        let reason = format!("it has {} fields: expected {}, as in the first line", record.len(), names.len());
-        return Err(Fault { id: None, reason });
+fn facts(fields: &[String], names: &[String], layout: &Layout) -> Result<Facts, String> {
+    if fields.len() != names.len() {
+        return Err(format!("it has {} fields: expected {}, as in the first line", fields.len(), names.len()));
     }
     let named = |wanted: &str| names.iter().position(|name| name.trim_start_matches('#') == wanted.trim_start_matches('#'));
-    let text = |name: &str| named(name).and_then(|at| record.get(at)).map(String::from_utf8_lossy).unwrap_or_default();
-    let value = |name: &str| Some(text(name).into_owned()).filter(|text| !text.is_empty()).map_or(Value::Null, Value::String);
+    let text = |name: &str| named(name).and_then(|at| fields.get(at)).map_or("", String::as_str);
+    let value = |name: &str| Some(text(name)).filter(|text| !text.is_empty()).map_or(Value::Null, Value::from);
     // What is no number stays text, for the message.
     let number = |name: &str| {
         let parsed = text(name).parse::<f64>().ok().and_then(Number::from_f64).map(Value::Number);

@@ -136,9 +136,9 @@ fn bytes_that_are_no_text_are_replaced() {
 
 /// Set for the process that has little memory.
 const CONFINED: &str = "THROTTLER_TEST_CONFINED";
-/// How large a bomb is, and how much address space it has: a few times as much, and what a process needs.
+/// How large a bomb is, and how much address space it has: a few times as much, and what a process with two threads needs.
 const BOMB_BYTES: usize = 4 << 20;
-const ADDRESS_SPACE_KIB: usize = 96 << 10;
+const ADDRESS_SPACE_KIB: usize = 160 << 10;
 
 /// What a large body begins with, repeats, and ends with: kept as it is, all of it would become many times as
 /// large.

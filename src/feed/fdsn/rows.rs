@@ -7,7 +7,7 @@ use url::Url;
 
 use super::client::in_the_body;
 use crate::feed::error::FeedError;
-use crate::feed::lines::{CSV, MAX_LINE_BYTES, fields, lines};
+use crate::feed::lines::{CSV, MAX_LINE_BYTES, Splitter, lines};
 use crate::feed::wire;
 use crate::time::Timestamp;
 
@@ -40,7 +40,7 @@ pub(super) fn read<'a>(url: &Url, body: &'a [u8]) -> Result<Option<Table<'a>>, F
     let row_fault = |line, fault: &str| FeedError::CatalogueRow { url: url.to_string(), line, fault: fault.to_owned() };
     let mut lines = lines(body);
     let (_, header) = lines.next().unwrap_or_default();
-    let columns = Columns::find(url.as_str(), header)?;
+    let mut columns = Columns::find(url.as_str(), header)?;
     let mut rows = Vec::new();
     for (line, bytes) in lines {
         let (id, time) = columns.of(bytes).map_err(|fault| row_fault(line, &fault))?;
@@ -67,7 +67,7 @@ pub(super) fn read_ids(name: &str, mut input: impl BufRead) -> Result<(Vec<u8>, 
     if header.is_empty() {
         return Ok((header, HashSet::new()));
     }
-    let columns = Columns::find(name, &header)?;
+    let mut columns = Columns::find(name, &header)?;
     let mut ids = HashSet::new();
     for number in 2.. {
         let line = line(number)?;
@@ -81,6 +81,7 @@ pub(super) fn read_ids(name: &str, mut input: impl BufRead) -> Result<(Vec<u8>, 
 
 /// Where the needed fields stand.
 struct Columns {
+    splitter: Splitter,
     count: usize,
     id: usize,
     time: usize,
@@ -88,10 +89,11 @@ struct Columns {
 
 impl Columns {
     fn find(origin: &str, header: &[u8]) -> Result<Columns, FeedError> {
-        let names = fields(header, CSV).unwrap_or_default();
-        let place = |name: &[u8]| names.iter().position(|field| field.eq_ignore_ascii_case(name));
-        match (place(b"id"), place(b"time")) {
-            (Some(id), Some(time)) => Ok(Columns { count: names.len(), id, time }),
+        let mut splitter = Splitter::new(CSV);
+        let names = splitter.fields(header).unwrap_or_default();
+        let place = |name: &str| names.iter().position(|field| field.eq_ignore_ascii_case(name));
+        match (place("id"), place("time")) {
+            (Some(id), Some(time)) => Ok(Columns { splitter, count: names.len(), id, time }),
             _ => {
                 let found = format!("'{}'", wire::excerpt(&String::from_utf8_lossy(header)));
                 Err(FeedError::NotCatalogue { url: origin.to_owned(), found })
@@ -100,15 +102,15 @@ impl Columns {
     }
 
     /// The id and the time of a row, or what is wrong with it.
-    fn of(&self, row: &[u8]) -> Result<(String, String), String> {
-        let row = fields(row, CSV).ok_or_else(|| format!("it is longer than {MAX_LINE_BYTES} bytes"))?;
+    fn of(&mut self, row: &[u8]) -> Result<(String, String), String> {
+        let mut row = self.splitter.fields(row)?;
         if row.len() != self.count {
             return Err(format!("{} fields: expected {}, as in the header", row.len(), self.count));
         }
-        let text = |column| String::from_utf8_lossy(row.get(column).unwrap_or_default()).into_owned();
-        match text(self.id) {
+        let mut take = |column: usize| std::mem::take(&mut row[column]);
+        match take(self.id) {
             id if id.is_empty() => Err("it has no id".to_owned()),
-            id => Ok((id, text(self.time))),
+            id => Ok((id, take(self.time))),
         }
     }
 }
