@@ -10,7 +10,7 @@ use super::Global;
 use super::failure::Failure;
 use super::setup::{Loaded, install_crypto};
 use crate::clock::{Clock, SystemClock};
-use crate::daemon::{Database, GapCloser, Ingester, Service, StopSignal};
+use crate::daemon::{Database, GapCloser, Ingester, Service, StopSignal, Vanished};
 use crate::news::EventRules;
 use crate::store::{DaemonLock, Store};
 
@@ -43,7 +43,8 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     let _lock = DaemonLock::acquire(&path)?;
     let store = Store::open(&path)?;
     let feed = loaded.feed(store.last_generated(&url.to_string())?)?;
-    let gaps = GapCloser::new(loaded.feed_settings(), loaded.fdsn()?);
+    let fdsn = loaded.fdsn()?.map(|fdsn| Arc::new(fdsn.impatient()));
+    let (gaps, vanished) = (GapCloser::new(loaded.feed_settings(), fdsn.clone()), Vanished::new(fdsn));
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let database = Database::new(store);
     let rules = EventRules {
@@ -51,7 +52,7 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
         max_age: loaded.config.feed.max_age,
         first_run: loaded.config.feed.first_run,
     };
-    let ingester = Ingester { feed, rules, database: database.clone(), clock: Arc::clone(&clock), gaps };
+    let ingester = Ingester { feed, rules, database: database.clone(), clock: Arc::clone(&clock), gaps, vanished };
     let (poll, stale_after) = (loaded.config.feed.poll, loaded.config.feed.stale_after);
     let service = Service { ingester, poll, stale_after, delivery: Arc::new(delivery), database, clock };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

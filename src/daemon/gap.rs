@@ -2,6 +2,7 @@
 //! wider feed beside it, or of the FDSN service.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::backoff;
 use crate::event::Magnitude;
@@ -21,7 +22,7 @@ const RETRY_MAX: Span = Span::from_seconds(1_800);
 #[derive(Debug, Default)]
 pub struct GapCloser {
     settings: Settings,
-    fdsn: Option<Fdsn>,
+    fdsn: Option<Arc<Fdsn>>,
     failures: u32,
     /// Not before this.
     next_at: Option<Timestamp>,
@@ -46,10 +47,10 @@ pub enum Asked {
 }
 
 impl GapCloser {
-    /// Asks the feeds beside the configured one with these settings, and this service.
+    /// Asks the feeds beside the configured one with these settings, and this service, which should be an impatient one.
     #[must_use]
-    pub fn new(settings: Settings, fdsn: Option<Fdsn>) -> GapCloser {
-        GapCloser { settings, fdsn: fdsn.map(Fdsn::impatient), failures: 0, next_at: None }
+    pub fn new(settings: Settings, fdsn: Option<Arc<Fdsn>>) -> GapCloser {
+        GapCloser { settings, fdsn, failures: 0, next_at: None }
     }
 
     /// Whether content since `known_until` may be missing from a feed at this address that is read at `now`. Not if it is

@@ -1,10 +1,13 @@
 //! Ingest: from the feed to the rows of events.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::gap::{Closed, GapCloser};
+use super::vanished::{MAX_LOOKED_FOR, Vanished};
 use super::{DaemonError, Database, with_causes};
 use crate::clock::Clock;
+use crate::event::EventId;
 use crate::feed::{Feed, Poll, Rejection, Snapshot};
 use crate::freshness::FeedState;
 use crate::news::EventRules;
@@ -19,6 +22,8 @@ pub struct Ingester {
     pub clock: Arc<dyn Clock>,
     /// Whom to ask for what an outage swallowed.
     pub gaps: GapCloser,
+    /// Whom to ask for what is gone from the feed.
+    pub vanished: Vanished,
 }
 
 impl Ingester {
@@ -40,6 +45,7 @@ impl Ingester {
             None => None,
         };
         let is_closed = closed.is_some();
+        let shown = snapshot.as_ref().map(ids);
         if snapshot.is_none() && !is_closed {
             self.database.with(move |store| store.note_poll(now)).await?;
             return Ok(None);
@@ -48,6 +54,9 @@ impl Ingester {
         self.feed.accept();
         if is_closed {
             self.database.with(|store| store.note_gap(None)).await?;
+        }
+        if let Some(shown) = shown {
+            self.look_for_vanished(&shown, now).await?;
         }
         Ok(Some(ingested))
     }
@@ -96,6 +105,17 @@ impl Ingester {
         }
     }
 
+    /// Asks what became of events that subscribers were told of and that the feed should still show.
+    async fn look_for_vanished(&mut self, shown: &BTreeSet<EventId>, now: Timestamp) -> Result<(), DaemonError> {
+        let Some(since) = self.vanished.shown_since(self.feed.url(), now) else { return Ok(()) };
+        let told = self.database.with(move |store| store.told_events(since, MAX_LOOKED_FOR)).await?;
+        let found = self.vanished.ask(self.feed.url(), told, shown, now).await;
+        if !found.known.is_empty() {
+            self.record(None, Some(Snapshot { events: found.known, ..Snapshot::default() })).await?;
+        }
+        Ok(())
+    }
+
     /// Records the older content and the feed's own as one, so that of all of it the largest event is decided first.
     async fn record(&self, older: Option<Snapshot>, newest: Option<Snapshot>) -> Result<Ingested, DaemonError> {
         let generated_at = newest.as_ref().and_then(|snapshot| snapshot.generated_at);
@@ -108,6 +128,16 @@ impl Ingester {
         let record = move |store: &mut Store| store.record(&url, generated_at, &events, &rules, now);
         Ok(self.database.with(record).await?)
     }
+}
+
+/// Every id that the feed shows.
+fn ids(snapshot: &Snapshot) -> BTreeSet<EventId> {
+    snapshot
+        .events
+        .iter()
+        .flat_map(|event| event.ids.iter().cloned())
+        .chain(snapshot.rejected.iter().filter_map(|rejection| rejection.id.clone()))
+        .collect()
 }
 
 fn log_rejection(rejection: &Rejection) {

@@ -68,6 +68,15 @@ impl FeedUrl {
         PERIODS[at + 1..].iter().map(beside).collect()
     }
 
+    /// The magnitude from which on the feed shows every event, by its name; unknown where a magnitude alone does not tell.
+    #[must_use]
+    pub fn threshold(&self) -> Option<f64> {
+        match self.period()?.0 {
+            "all" => Some(f64::NEG_INFINITY),
+            events => events.parse().ok(),
+        }
+    }
+
     /// Which events the feed shows by its name, and the place of its period among [`PERIODS`].
     fn period(&self) -> Option<(&str, usize)> {
         let name = self.0.path().rsplit('/').next()?.strip_suffix(".geojson")?;

@@ -2,8 +2,9 @@
 
 use rusqlite::{OptionalExtension, params};
 
-use super::rows::At;
-use super::{Store, StoreError, step};
+use super::rows::{At, Json};
+use super::{Store, StoreError, queries, step};
+use crate::event::Event;
 use crate::freshness::FeedState;
 use crate::time::{Span, Timestamp};
 
@@ -33,6 +34,17 @@ impl Store {
         let sql = "UPDATE installation SET polled_at = ?1 WHERE polled_at NOT BETWEEN ?2 AND ?1";
         let done = self.connection.execute(sql, params![At(now), At(now.minus(NOTE_EVERY))]);
         done.map(|_| ()).map_err(step("note a poll"))
+    }
+
+    /// The events with an origin at `since` or later that somebody was told of, the newest first, at most `most`.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be read.
+    pub fn told_events(&self, since: Timestamp, most: usize) -> Result<Vec<Event>, StoreError> {
+        let mut find = self.connection.prepare_cached(queries::TOLD).map_err(step("look for events that were told"))?;
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let rows = find.query_map(params![At(since), most], |row| Ok(row.get::<_, Json<Event>>(0)?.0));
+        rows.and_then(Iterator::collect).map_err(step("look for events that were told"))
     }
 
     /// Notes since when content may be missing, or that nothing is.

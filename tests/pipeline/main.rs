@@ -17,3 +17,4 @@ mod stored_replay;
 #[path = "../feed/usgs.rs"]
 #[allow(dead_code, reason = "its catalogues are for the tests of the feed")]
 mod usgs;
+mod vanished;

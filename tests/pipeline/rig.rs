@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use serde_json::json;
 use tempfile::TempDir;
 use throttler::clock::{Clock, ManualClock};
-use throttler::daemon::{Database, Deliverer, Dispatched, GapCloser, Ingester, dispatch};
+use throttler::daemon::{Database, Deliverer, Dispatched, GapCloser, Ingester, Vanished, dispatch};
 use throttler::delivery::{
     Delivery, EmailChannel, EmailSender, EmailSettings, MailTransport, WebhookSecret, WebhookSender, WebhookSettings,
 };
@@ -157,12 +157,14 @@ impl Rig {
         let url: FeedUrl = self.feed_url.as_ref().unwrap_or(&file).parse().expect("the feed's address");
         let settings = Settings::default();
         let fdsn = self.fdsn.as_ref().map(|url| Fdsn::new(url.parse().expect("a service"), &settings).expect("a client"));
-        let gaps = GapCloser::new(settings, fdsn);
+        let fdsn = fdsn.map(|fdsn| Arc::new(fdsn.impatient()));
+        let (gaps, vanished) = (GapCloser::new(settings, fdsn.clone()), Vanished::new(fdsn));
         let last_generated_at = store.last_generated(&url.to_string()).expect("the feed's state");
         let feed = Feed::new(url, &Settings { last_generated_at, ..Settings::default() }).expect("a feed");
         let database = Database::new(store);
         let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&self.clock);
-        let ingester = Ingester { feed, rules: self.rules, database: database.clone(), clock: Arc::clone(&clock), gaps };
+        let ingester =
+            Ingester { feed, rules: self.rules, database: database.clone(), clock: Arc::clone(&clock), gaps, vanished };
         database.with(Store::recover_leases).await.expect("leases are recovered");
         let deliverer = Deliverer::new(database.clone(), Arc::clone(&self.delivery), clock);
         self.open = Some(Open { database, ingester, deliverer });

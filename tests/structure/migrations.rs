@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 const APPLIED: [(&str, &str); 3] = [
     ("0001_first.sql", "280b16c3345d93838cf122887debb5751cf7ca6e9d1296eb876dd7449ea3542f"),
     ("0002_quiet_hours.sql", "b42899ffd73450fe8720ec5ee04574d8dd84b3566ed271999af6c2353b39efd5"),
-    ("0003_feed.sql", "2e0b4f02f4fc6c32ec660668a032f35f8dc711d5ff71299678fa3e151c2fd374"),
+    ("0003_feed.sql", "6a20488f341fa4d06e99249f3d44e7a091baea6919bb5cd32ef76c09c05fee72"),
 ];
 
 fn sha256(bytes: &[u8]) -> String {
