@@ -11,6 +11,7 @@ use crate::delivery::{
 };
 use crate::feed::fdsn::{Fdsn, FdsnUrl};
 use crate::feed::{Feed, FeedUrl, Settings as FeedSettings};
+use crate::news::EventRules;
 use crate::store::Store;
 use crate::time::Timestamp;
 
@@ -80,6 +81,12 @@ impl Loaded {
     /// The FDSN event service beside the feed, ready to be asked.
     pub fn fdsn(&self) -> Result<Option<Fdsn>, Failure> {
         self.fdsn_url()?.map(|url| Fdsn::new(url, &self.feed_settings())).transpose().map_err(Failure::from)
+    }
+
+    /// Which events are recorded and can be news.
+    pub fn event_rules(&self) -> EventRules {
+        let feed = &self.config.feed;
+        EventRules { min_magnitude: feed.min_magnitude, max_age: feed.max_age, first_run: feed.first_run }
     }
 
     /// The channels that alerts leave by.
