@@ -93,8 +93,8 @@ mod tests {
             (Some(100), Some(60), 200, stale(100, Cause::NoPoll)),
             (Some(100), Some(9_000), 110, Freshness::Fresh),
         ] {
-            let state = FeedState { polled_at: polled.map(at), generated_at: generated.map(at), gap_since: None };
-            assert_eq!(state.freshness(at(0), half_an_hour, at(now)), expected, "{state:?} at {now}");
+            let known = FeedState { polled_at: polled.map(at), generated_at: generated.map(at), gap_since: None };
+            assert_eq!(known.freshness(at(0), half_an_hour, at(now)), expected, "{known:?} at {now}");
         }
     }
 

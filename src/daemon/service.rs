@@ -126,7 +126,7 @@ impl Watch {
         match (self.freshness, found) {
             (Freshness::Fresh, Freshness::Stale { .. }) => tracing::warn!("{found}"),
             (Freshness::Stale { since, .. }, Freshness::Fresh) => {
-                tracing::info!("{found} again, for the first time since {since}")
+                tracing::info!("{found} again, for the first time since {since}");
             }
             _ => {}
         }

@@ -72,7 +72,7 @@ impl Vanished {
             match fdsn.event(&id, now).await {
                 Ok(Some(snapshot)) => found.known.extend(snapshot.events.into_iter().filter(|event| event.ids.contains(&id))),
                 Ok(None) => {
-                    tracing::info!(event = %id, "gone from the feed, and unknown to the service: nothing follows from that")
+                    tracing::info!(event = %id, "gone from the feed, and unknown to the service: nothing follows from that");
                 }
                 Err(FeedError::Deleted { .. }) => {
                     tracing::info!(event = %id, "gone from the feed, and deleted, says the service");

@@ -101,16 +101,16 @@ pub(super) fn read(json: &str, service: &str) -> Result<Event, Fault> {
         kind: of.kind.as_str().and_then(emsc_kind).filter(|_| is_emsc).map_or(of.kind.0, Value::from),
         status: of.status.0,
     };
-    event(facts, if is_emsc { EMSC } else { service })
+    event(&facts, if is_emsc { EMSC } else { service })
 }
 
 /// The event of these facts.
-pub(super) fn event(facts: Facts, service: &str) -> Result<Event, Fault> {
+pub(super) fn event(facts: &Facts, service: &str) -> Result<Event, Fault> {
     let id = event_id(&facts.id, service).map_err(|reason| Fault { id: None, reason })?;
     described(&id, facts).map_err(|reason| Fault { id: Some(id), reason })
 }
 
-fn described(id: &EventId, facts: Facts) -> Result<Event, String> {
+fn described(id: &EventId, facts: &Facts) -> Result<Event, String> {
     let (coordinates, depth_km) = position(&Value::from(facts.position.to_vec()))?;
     Ok(Event {
         id: id.clone(),

@@ -56,7 +56,7 @@ fn rows(text: &str, layout: &Layout, service: &str) -> Result<Snapshot, FeedErro
         }
         let facts = splitter.fields(line).and_then(|fields| facts(&fields, &names, layout));
         let facts = facts.map_err(|reason| Fault { id: None, reason });
-        match facts.and_then(|facts| event(facts, service)) {
+        match facts.and_then(|facts| event(&facts, service)) {
             Ok(event) => events.add(&event),
             Err(Fault { id, reason }) => rejected.push(Rejection { index, id, reason }),
         }
@@ -68,8 +68,8 @@ fn facts(fields: &[String], names: &[String], layout: &Layout) -> Result<Facts, 
     if fields.len() != names.len() {
         return Err(format!("it has {} fields: expected {}, as in the first line", fields.len(), names.len()));
     }
-    let named = |wanted: &str| names.iter().position(|name| name.trim_start_matches('#') == wanted.trim_start_matches('#'));
-    let text = |name: &str| named(name).and_then(|at| fields.get(at)).map_or("", String::as_str);
+    let place = |wanted: &str| names.iter().position(|name| name.trim_start_matches('#') == wanted.trim_start_matches('#'));
+    let text = |name: &str| place(name).and_then(|at| fields.get(at)).map_or("", String::as_str);
     let value = |name: &str| Some(text(name)).filter(|text| !text.is_empty()).map_or(Value::Null, Value::from);
     // What is no number stays text, for the message.
     let number = |name: &str| {

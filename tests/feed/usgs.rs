@@ -137,11 +137,11 @@ fn parameters(url: &Url) -> BTreeMap<String, String> {
 }
 
 /// The events that match, newest first unless asked otherwise; the bounds are inclusive at whole seconds.
-fn matching(service: &Service, asked: &BTreeMap<String, String>) -> Result<Vec<Listed>, Response> {
+fn matching(service: &Service, asked: &BTreeMap<String, String>) -> Result<Vec<Listed>, String> {
     let known =
         ["starttime", "endtime", "minmagnitude", "eventtype", "format", "orderby", "limit", "offset", "updatedafter", "eventid"];
     if let Some(unknown) = asked.keys().find(|name| !known.contains(&name.as_str())) {
-        return Err(refusal(400, &format!("Unknown parameter \"{unknown}\".")));
+        return Err(format!("Unknown parameter \"{unknown}\"."));
     }
     let instant = |name: &str| asked.get(name).map(|text| format!("{text}Z").parse::<Timestamp>().expect(text));
     let month = service.now.map(|now| now.minus(Span::from_seconds(30 * 86_400)));
@@ -171,7 +171,7 @@ fn matching(service: &Service, asked: &BTreeMap<String, String>) -> Result<Vec<L
 fn count(service: &Service, url: &Url) -> Response {
     match matching(service, &parameters(url)) {
         Ok(found) => json!({ "count": found.len(), "maxAllowed": service.limit }).to_string().into_response(),
-        Err(refused) => refused,
+        Err(message) => refusal(400, &message),
     }
 }
 
@@ -182,7 +182,7 @@ fn query(service: &Service, url: &Url) -> Response {
     }
     let found = match matching(service, &asked) {
         Ok(found) => found,
-        Err(refused) => return refused,
+        Err(message) => return refusal(400, &message),
     };
     if found.len() > service.limit {
         let (found, limit) = (found.len(), service.limit);

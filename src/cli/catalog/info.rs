@@ -1,5 +1,6 @@
 //! `throttler catalog info`: what a catalogue holds.
 
+use std::fmt::Write as _;
 use std::io::{self, Read};
 
 use clap::Args;
@@ -62,8 +63,16 @@ fn read(source: &mut Source, query: &Query, progress: &dyn Fn(u64)) -> Result<(D
     }
     let skipped = events.bad_rows().clone();
     drop(events);
-    let sha256 = input.digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok((Described { name, bytes: input.bytes, sha256, description: described.finish() }, skipped))
+    let Hashed { bytes, digest, .. } = input;
+    Ok((Described { name, bytes, sha256: hexadecimal(&digest.finalize()), description: described.finish() }, skipped))
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// What is read is counted and hashed on the way.
@@ -134,11 +143,14 @@ fn as_text(file: &Described) -> String {
 
 fn facts(file: &Described) -> Vec<(&'static str, String)> {
     let of = &file.description;
-    let magnitude = |of: Option<crate::event::Magnitude>| of.map_or("-".to_owned(), |magnitude| magnitude.to_string());
+    let magnitudes = match (of.least, of.greatest, of.median) {
+        (Some(least), Some(greatest), Some(median)) => format!("{least} to {greatest}, median {median}"),
+        _ => "none is known".to_owned(),
+    };
     vec![
         ("order", of.order.to_string()),
         ("duplicates", of.duplicates.map_or("unknown, there are no ids".to_owned(), output::count)),
-        ("magnitudes", format!("{} to {}, median {}", magnitude(of.least), magnitude(of.greatest), magnitude(of.median))),
+        ("magnitudes", magnitudes),
         ("size", format!("{} bytes", output::count(file.bytes))),
         ("sha256", file.sha256.clone()),
     ]

@@ -92,13 +92,11 @@ impl Columns {
         let mut splitter = Splitter::new(CSV);
         let names = splitter.fields(header).unwrap_or_default();
         let place = |name: &str| names.iter().position(|field| field.eq_ignore_ascii_case(name));
-        match (place("id"), place("time")) {
-            (Some(id), Some(time)) => Ok(Columns { splitter, count: names.len(), id, time }),
-            _ => {
-                let found = format!("'{}'", wire::excerpt(&String::from_utf8_lossy(header)));
-                Err(FeedError::NotCatalogue { url: origin.to_owned(), found })
-            }
-        }
+        let Some((id, time)) = place("id").zip(place("time")) else {
+            let found = format!("'{}'", wire::excerpt(&String::from_utf8_lossy(header)));
+            return Err(FeedError::NotCatalogue { url: origin.to_owned(), found });
+        };
+        Ok(Columns { splitter, count: names.len(), id, time })
     }
 
     /// The id and the time of a row, or what is wrong with it.
