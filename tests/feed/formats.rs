@@ -94,10 +94,7 @@ fn the_usgs_csv_is_a_feed() {
 
 #[test]
 fn rows_are_bounded_and_what_is_no_format_is_named() {
-    let mut text = "time,id,latitude,longitude\n".to_owned();
-    for number in 0..=MAX_FEATURES {
-        text += &format!("2030-03-17T18:06:40Z,us{number},1,1\n");
-    }
+    let text = "time,id,latitude,longitude\n".to_owned() + &"2030-03-17T18:06:40Z,us1,1,1\n".repeat(MAX_FEATURES + 1);
     assert!(matches!(parse(text.as_bytes()), Err(FeedError::TooManyFeatures)));
     for text in ["Error 400: Bad Request\n\nBad limit value\n", "a,b\n1,2\n", "#Station|Time\n", "[1,2]"] {
         let told = parse(text.as_bytes()).expect_err(text).to_string();
