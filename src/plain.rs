@@ -4,6 +4,9 @@
 /// that are invisible or turn the direction of what follows are left out, and a cut is marked with `…`.
 #[must_use]
 pub fn one_line(text: &str, max_chars: usize) -> String {
+    if text.len() <= max_chars && is_one_line(text.as_bytes()) {
+        return text.to_owned();
+    }
     let mut line = String::new();
     let mut length = 0;
     let mut gap = false;
@@ -29,6 +32,17 @@ pub fn one_line(text: &str, max_chars: usize) -> String {
     line
 }
 
+/// Whether there is nothing to do, as mostly: visible ASCII with single spaces between.
+fn is_one_line(text: &[u8]) -> bool {
+    let mut before = b' ';
+    let mut plain = true;
+    for &byte in text {
+        plain &= matches!(byte, b' '..=b'~') && (byte != b' ' || before != b' ');
+        before = byte;
+    }
+    plain && text.last() != Some(&b' ')
+}
+
 /// Zero-width spaces, marks and overrides of direction, and tags. The joiners stay: some scripts need them.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
@@ -42,6 +56,12 @@ mod tests {
     fn a_line_stays_a_line() {
         for (text, line) in [
             ("", ""),
+            (" ", ""),
+            ("12 km SSE of ~!", "12 km SSE of ~!"),
+            (" a", "a"),
+            ("a ", "a"),
+            ("a  b", "a b"),
+            ("a\u{7f}b", "a b"),
             ("  12 km\tSSE\r\n of  Ōfunato ", "12 km SSE of Ōfunato"),
             ("x\r\n.\r\nBcc: eve@example.org", "x . Bcc: eve@example.org"),
             ("a\u{2028}b\u{85}c\u{0}d\u{1b}[31m", "a b c d [31m"),
