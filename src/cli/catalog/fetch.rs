@@ -8,6 +8,7 @@ use clap::Args;
 use crate::cli::Global;
 use crate::cli::failure::{Blame, Blamed, Failure};
 use crate::cli::output;
+use crate::cli::pictures::file_to_write;
 use crate::cli::setup::{Loaded, install_crypto};
 use crate::clock::{Clock, SystemClock};
 use crate::event::Magnitude;
@@ -58,7 +59,7 @@ pub(super) fn run(global: &Global, args: &FetchArgs) -> Result<(), Failure> {
         None => loaded.fdsn_url()?.unwrap_or_else(FdsnUrl::usgs),
     };
     let fdsn = Fdsn::new(url, &Settings { timeouts: Fdsn::TIMEOUTS, ..loaded.feed_settings() })?;
-    let output = args.output.as_deref().map(output::file_to_write).transpose()?;
+    let output = args.output.as_deref().map(file_to_write).transpose()?;
     let mut download = match &output {
         Some(output) => Download::open(output, fdsn.url(), &question)?,
         None => Download::spooled(fdsn.url(), &question)?,
