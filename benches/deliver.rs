@@ -12,14 +12,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use throttler::clock::{Clock, SystemClock};
-use throttler::daemon::{Database, Deliverer, Ingester, dispatch};
+use throttler::daemon::{Database, Deliverer, GapCloser, Ingester, Vanished, dispatch};
 use throttler::delivery::{Delivery, EmailChannel, EmailSender, EmailSettings, WebhookSecret, WebhookSender, WebhookSettings};
 use throttler::feed::{Feed, Settings};
+use throttler::identity::unlinked::Likeness;
 use throttler::interest::Interest;
 use throttler::limiter::{Algorithm, Limit, Policy};
 use throttler::news::{EventRules, FirstRun};
 use throttler::store::Store;
-use throttler::subscriber::{Destination, Excess, Mode, Subscriber};
+use throttler::subscriber::{Destination, Excess, Mode, Subscriber, Updates};
 use throttler::time::Span;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -85,9 +86,18 @@ async fn fill(kind: Kind, count: usize, directory: &Path, port: u16, database: &
         min_magnitude: Interest::default().min_magnitude,
         max_age: Span::from_seconds(86_400),
         first_run: FirstRun::Baseline,
+        likeness: Likeness::default(),
+        confirm: None,
     };
     let feed = Feed::new(url, &Settings::default())?;
-    let mut ingester = Ingester { feed, rules, database: database.clone(), clock: Arc::clone(clock) };
+    let mut ingester = Ingester {
+        feed,
+        rules,
+        database: database.clone(),
+        clock: Arc::clone(clock),
+        gaps: GapCloser::default(),
+        vanished: Vanished::default(),
+    };
     show("")?;
     ingester.poll().await?;
     for first in (0..count).step_by(BATCH) {
@@ -123,6 +133,7 @@ fn subscriber(kind: Kind, at: usize, port: u16) -> Result<(Subscriber, Option<St
         excess: Excess::Digest,
         mode: Mode::Enforce,
         quiet: None,
+        updates: Updates::default(),
     };
     Ok((subscriber, secret))
 }

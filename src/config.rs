@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::event::Magnitude;
+use crate::identity::unlinked::Likeness;
 use crate::news::FirstRun;
 use crate::rate::Rate;
 use crate::time::Span;
@@ -40,8 +41,22 @@ pub struct FeedConfig {
     pub min_magnitude: Magnitude,
     pub max_age: Span,
     pub first_run: FirstRun,
+    /// How far apart two networks' solutions of one quake may lie, and how long they may stay unlinked.
+    pub duplicate_within: Span,
+    pub duplicate_km: f64,
+    pub duplicate_magnitude: f64,
+    pub duplicate_for: Span,
+    /// From which magnitude an event that one network alone gives automatically awaits confirmation, and how long.
+    pub confirm_from: Option<Magnitude>,
+    pub confirm_for: Span,
     /// Named in the User-Agent, so that the service can reach the operator.
     pub contact: Option<String>,
+    /// When the feed counts as stale: so long after its last successful poll, or after its content was made.
+    pub stale_after: Span,
+    /// The FDSN event service beside the feed. `None`: the USGS's for a feed of theirs.
+    pub fdsn: Option<String>,
+    /// Additional root certificates for the feed's service, in PEM.
+    pub ca_file: Option<PathBuf>,
 }
 
 /// `[email]`
@@ -91,13 +106,23 @@ pub enum ConfigError {
 
 impl Default for FeedConfig {
     fn default() -> FeedConfig {
+        let likeness = Likeness::default();
         FeedConfig {
             url: "https://earthquake.usgs.gov/earthquakes/feed/v1.0/summary/4.5_day.geojson".into(),
             poll: Span::from_seconds(60),
             min_magnitude: crate::interest::Interest::default().min_magnitude,
             max_age: Span::from_seconds(86_400),
             first_run: FirstRun::Baseline,
+            duplicate_within: likeness.within,
+            duplicate_km: likeness.within_km,
+            duplicate_magnitude: likeness.magnitudes,
+            duplicate_for: likeness.patience,
+            confirm_from: None,
+            confirm_for: Span::from_seconds(600),
             contact: None,
+            stale_after: Span::from_seconds(1_800),
+            fdsn: None,
+            ca_file: None,
         }
     }
 }
@@ -105,7 +130,26 @@ impl Default for FeedConfig {
 /// The known keys, a section at a time; the empty section is the top level.
 const KEYS: [(&str, &[&str]); 5] = [
     ("", &["database", "feed", "email", "webhook", "web"]),
-    ("feed", &["url", "poll", "min_magnitude", "max_age", "first_run", "contact"]),
+    (
+        "feed",
+        &[
+            "url",
+            "poll",
+            "min_magnitude",
+            "max_age",
+            "first_run",
+            "duplicate_within",
+            "duplicate_km",
+            "duplicate_magnitude",
+            "duplicate_for",
+            "confirm_from",
+            "confirm_for",
+            "contact",
+            "stale_after",
+            "fdsn",
+            "ca_file",
+        ],
+    ),
     ("email", &["from", "smtp", "smtp_username", "smtp_password_file", "smtp_ca_file", "max_per_second"]),
     ("webhook", &["allow_private", "max_per_second_per_host", "hosts"]),
     ("web", &["listen"]),

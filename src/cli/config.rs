@@ -35,6 +35,8 @@ fn check(global: &Global) -> Result<(), Failure> {
         let found = std::fs::File::open(&file);
         found.map_err(|fault| Failure::usage(format!("{}: cannot read {}: {fault}", loaded.at("feed.url"), file.display())))?;
     }
+    loaded.event_rules()?;
+    let fdsn = loaded.fdsn()?.map_or("none".to_owned(), |fdsn| fdsn.url().to_string());
     loaded.check_delivery()?;
     loaded.egress()?;
     let source = loaded.path.as_ref().map_or("no file, only defaults".to_owned(), |path| path.display().to_string());
@@ -42,6 +44,7 @@ fn check(global: &Global) -> Result<(), Failure> {
     let rows = [
         ("configuration", source),
         ("feed", format!("{}, every {}", feed.url(), loaded.config.feed.poll)),
+        ("event service", fdsn),
         ("database", loaded.database(global).display().to_string()),
         ("email", email.to_owned()),
         (

@@ -5,14 +5,16 @@ use std::path::{Path, PathBuf};
 use super::Global;
 use super::failure::{Blame, Blamed, Failure};
 use crate::channel::Channel;
-use crate::config::Config;
+use crate::config::{Config, FeedConfig};
 use crate::daemon::Egress;
 use crate::delivery::{
     Delivery, DeliveryError, EmailChannel, EmailSender, EmailSettings, MailTransport, Password, Sender, WebhookSender,
     WebhookSettings,
 };
+use crate::feed::fdsn::{Fdsn, FdsnUrl};
 use crate::feed::{Feed, FeedUrl, Settings as FeedSettings};
-use crate::news::EventRules;
+use crate::identity::unlinked::Likeness;
+use crate::news::{Confirmation, EventRules};
 use crate::rate::Rate;
 use crate::store::Store;
 use crate::subscriber::{Destination, WebhookUrl};
@@ -64,14 +66,40 @@ impl Loaded {
 
     /// The feed, ready to be polled.
     pub fn feed(&self, last_generated_at: Option<Timestamp>) -> Result<Feed, Failure> {
-        let settings = FeedSettings { contact: self.config.feed.contact.clone(), last_generated_at, ..FeedSettings::default() };
-        Ok(Feed::new(self.feed_url()?, &settings)?)
+        Ok(Feed::new(self.feed_url()?, &FeedSettings { last_generated_at, ..self.feed_settings() })?)
+    }
+
+    /// How the feed's service is asked.
+    pub fn feed_settings(&self) -> FeedSettings {
+        let FeedConfig { contact, ca_file, .. } = &self.config.feed;
+        FeedSettings { contact: contact.clone(), ca_file: ca_file.clone(), ..FeedSettings::default() }
+    }
+
+    /// The FDSN event service beside the feed: the configured one, else the USGS's for a feed of theirs, else none.
+    pub fn fdsn_url(&self) -> Result<Option<FdsnUrl>, Failure> {
+        match &self.config.feed.fdsn {
+            Some(text) => text.parse().map(Some).map_err(|fault| Failure::usage(format!("{}: {fault}", self.at("feed.fdsn")))),
+            None => Ok(self.feed_url()?.fdsn()),
+        }
+    }
+
+    /// The FDSN event service beside the feed, ready to be asked.
+    pub fn fdsn(&self) -> Result<Option<Fdsn>, Failure> {
+        self.fdsn_url()?.map(|url| Fdsn::new(url, &self.feed_settings())).transpose().map_err(Failure::from)
     }
 
     /// Which events are recorded and can be news.
-    pub fn event_rules(&self) -> EventRules {
+    pub fn event_rules(&self) -> Result<EventRules, Failure> {
         let feed = &self.config.feed;
-        EventRules { min_magnitude: feed.min_magnitude, max_age: feed.max_age, first_run: feed.first_run }
+        let likeness = Likeness {
+            within: feed.duplicate_within,
+            within_km: feed.duplicate_km,
+            magnitudes: feed.duplicate_magnitude,
+            patience: feed.duplicate_for,
+        };
+        let confirm = feed.confirm_from.map(|from| Confirmation { from, wait: feed.confirm_for });
+        likeness.check().map_err(|fault| Failure::usage(self.at(&format!("feed.{fault}"))))?;
+        Ok(EventRules { min_magnitude: feed.min_magnitude, max_age: feed.max_age, first_run: feed.first_run, likeness, confirm })
     }
 
     /// The channels that alerts leave by.

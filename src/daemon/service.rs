@@ -10,6 +10,7 @@ use super::{DaemonError, Database, Deliverer, Dispatched, Egress, Ingester, disp
 use crate::backoff;
 use crate::clock::Clock;
 use crate::delivery::Delivery;
+use crate::freshness::Freshness;
 use crate::plan::Release;
 use crate::store::{FromBackup, Ingested, Store, StoreError};
 use crate::time::{Span, Timestamp};
@@ -28,6 +29,8 @@ pub struct Service {
     pub ingester: Ingester,
     /// Time between two polls.
     pub poll: Span,
+    /// When the feed counts as stale.
+    pub stale_after: Span,
     pub delivery: Arc<Delivery>,
     pub egress: Egress,
     pub database: Database,
@@ -115,13 +118,14 @@ impl Service {
     /// # Errors
     /// [`DaemonError::Store`] if the database does not work at the start. Later faults are logged and survived.
     pub async fn run(self, stop: StopSignal) -> Result<(), DaemonError> {
-        let Service { ingester, poll, delivery, egress, database, clock } = self;
+        let Service { ingester, poll, stale_after, delivery, egress, database, clock } = self;
         if let Some(FromBackup { made_at, may_repeat }) = database.with(Store::begin_from_backup).await? {
             tracing::warn!(
                 "this database is a backup made at {made_at}: messages that were due then ({may_repeat}) may be sent a second \
                  time, under the same ids; what was decided after the backup is decided again, under new ones"
             );
         }
+        let watch = Watch { since: clock.now(), stale_after, freshness: Freshness::Fresh };
         let recovered = database.with(Store::recover_leases).await?;
         if recovered > 0 {
             tracing::info!("{recovered} deliveries were under way when the daemon last stopped; they are attempted again");
@@ -131,7 +135,7 @@ impl Service {
         tracing::info!(feed = %ingester.feed.url(), poll = %poll, "throttler {} runs", env!("CARGO_PKG_VERSION"));
         systemd::ready(&format!("polls {} every {poll}", ingester.feed.url()));
         tokio::join!(
-            keep_ingesting(ingester, poll, &nudges, stop.clone()),
+            keep_ingesting(ingester, poll, watch, &nudges, stop.clone()),
             keep_dispatching(&database, &*clock, &nudges, stop.clone()),
             keep_delivering(deliverer, &*clock, &nudges, stop),
         );
@@ -141,7 +145,30 @@ impl Service {
     }
 }
 
-async fn keep_ingesting(mut ingester: Ingester, poll: Span, nudges: &Nudges, mut stop: StopSignal) {
+/// Tells of a feed that goes stale, and of its recovery, once each.
+struct Watch {
+    since: Timestamp,
+    stale_after: Span,
+    freshness: Freshness,
+}
+
+impl Watch {
+    async fn look(&mut self, ingester: &Ingester) {
+        // A database that fails is told of by whoever needs it.
+        let Ok(state) = ingester.state().await else { return };
+        let found = state.freshness(self.since, self.stale_after, ingester.clock.now());
+        match (self.freshness, found) {
+            (Freshness::Fresh, Freshness::Stale { .. }) => tracing::warn!("{found}"),
+            (Freshness::Stale { since, .. }, Freshness::Fresh) => {
+                tracing::info!("{found} again, for the first time since {since}");
+            }
+            _ => {}
+        }
+        self.freshness = found;
+    }
+}
+
+async fn keep_ingesting(mut ingester: Ingester, poll: Span, mut watch: Watch, nudges: &Nudges, mut stop: StopSignal) {
     let mut failures = 0;
     let mut trouble = StoreTrouble::new("recorded");
     loop {
@@ -172,6 +199,7 @@ async fn keep_ingesting(mut ingester: Ingester, poll: Span, nudges: &Nudges, mut
                 pause
             }
         };
+        watch.look(&ingester).await;
         if !stop.sleep(pause).await {
             return;
         }
@@ -181,9 +209,14 @@ async fn keep_ingesting(mut ingester: Ingester, poll: Span, nudges: &Nudges, mut
 fn log_ingested(ingested: Option<Ingested>) {
     match ingested {
         None => tracing::debug!("the feed has not changed"),
-        Some(Ingested { new: 0, revised: 0, merged: 0, .. }) => tracing::debug!("nothing new in the feed"),
-        Some(Ingested { new, revised, merged, to_dispatch }) => {
-            tracing::info!(new, revised, merged, to_dispatch, "the feed brought news");
+        Some(Ingested { new: 0, revised: 0, merged: 0, withdrawn: 0, notes, .. }) if notes.is_empty() => {
+            tracing::debug!("nothing new in the feed");
+        }
+        Some(Ingested { new, revised, merged, withdrawn, to_dispatch, notes }) => {
+            tracing::info!(new, revised, merged, withdrawn, to_dispatch, "the feed brought news");
+            for note in notes {
+                tracing::info!("{note}");
+            }
         }
     }
 }
@@ -235,8 +268,28 @@ fn log_dispatched(dispatched: &Dispatched) {
             let withheld = chunk.decided.len() - alerted;
             tracing::info!(event = %event.id, alerted, withheld, "decided: {}", event.title());
         }
+        Dispatched::Unconfirmed { event } => {
+            tracing::warn!(event = %event.id, "not confirmed in time, so told unconfirmed: {}", event.title());
+        }
         Dispatched::Asked { subscriber, release: Some(Release::Now { reason, .. }) } => tracing::info!(subscriber, "{reason}"),
-        Dispatched::Asked { .. } => {}
+        Dispatched::Updated { event, chunk } => {
+            for (subscriber, plan) in &chunk.decided {
+                tracing::debug!(event = %event.id, subscriber, "update {}: {}", plan.outcome, plan.reason);
+            }
+            for (subscriber, fault) in &chunk.undecided {
+                tracing::error!(event = %event.id, subscriber, "nothing was decided: {fault}");
+            }
+            if !chunk.decided.is_empty() {
+                let sent = chunk.decided.iter().filter(|(_, plan)| plan.message.is_some()).count();
+                let withheld = chunk.decided.len() - sent;
+                let what = if event.is_withdrawn() { "withdrawn" } else { "updated" };
+                tracing::info!(event = %event.id, sent, withheld, "{what}: {}", event.title());
+            }
+        }
+        Dispatched::UpdateAsked { subscriber, plan: Some(plan) } if plan.message.is_some() => {
+            tracing::info!(subscriber, "an update that waited is told: {}", plan.reason);
+        }
+        Dispatched::Asked { .. } | Dispatched::UpdateAsked { .. } => {}
     }
 }
 

@@ -2,9 +2,11 @@
 //! each call that writes is one transaction.
 
 mod backup;
+mod confirmations;
 mod decisions;
 mod deliveries;
 mod events;
+mod feed_state;
 mod ledger;
 mod lock;
 mod outbox;
@@ -12,6 +14,9 @@ mod queries;
 mod report;
 mod rows;
 mod subscribers;
+mod unlinked;
+mod updates;
+mod withdrawals;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,11 +27,12 @@ pub use backup::{BackupPart, FromBackup};
 pub use decisions::{Candidate, Chunk, DispatchTask, Waking};
 pub use deliveries::{Claim, Claimed, Settlement};
 pub use events::Ingested;
-pub use ledger::{LedgerRow, SubscriberCounts};
+pub use ledger::{HistoryRow, LedgerRow, SubscriberCounts, UpdateRow};
 pub use lock::DaemonLock;
 pub use outbox::{DeliveryStatus, OutboxRow, Retried};
 pub use report::SubscriberReport;
 pub use subscribers::{StoredSubscriber, SubscriberKey};
+pub use updates::{Listener, UpdateChunk, UpdateTask, WaitingUpdate};
 
 /// How long a statement waits for another process's transaction.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -38,6 +44,8 @@ const LOG_PAUSE: Duration = Duration::from_millis(10);
 const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0001_first.sql"),
     include_str!("../../migrations/0002_quiet_hours.sql"),
+    include_str!("../../migrations/0003_news.sql"),
+    include_str!("../../migrations/0004_feed.sql"),
     include_str!("../../migrations/0005_outbox.sql"),
 ];
 

@@ -7,6 +7,8 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
+use throttler::clock::{Clock, SystemClock};
+use throttler::time::Span;
 
 use crate::place::{Place, quake, wait_for};
 use crate::receiver::Receiver;
@@ -242,4 +244,59 @@ fn a_feed_that_is_broken_for_a_while_stops_nothing() {
     place.feed(&[quake("us1", 5.1)]);
     wait_for("the message", || (mails(&place).len() == 1).then_some(()));
     assert_eq!(daemon.stop().code(), Some(0));
+}
+
+#[test]
+fn what_changes_and_what_is_withdrawn_is_told_and_the_ledger_knows_the_history() {
+    let place = place();
+    place.run(&["subscriber", "add", "anna", "--email", "anna@example.org"]).ok();
+    let daemon = Daemon::start(&place);
+    wait_for_first_poll(&place);
+    let mut gone = quake("us1", 5.8);
+    gone["properties"]["status"] = "deleted".into();
+    for (version, mut feature) in [quake("us1", 5.1), quake("us1", 5.8), gone].into_iter().enumerate() {
+        // A later version says so.
+        let updated = feature["properties"]["updated"].as_i64().expect("a time");
+        feature["properties"]["updated"] = updated.saturating_add_unsigned(version as u64).into();
+        place.feed(&[feature]);
+        wait_for("the message", || (mails(&place).len() == version + 1).then_some(()));
+        wait_for("the receipt", || {
+            number(&place, "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM outbox WHERE status <> 'delivered')")
+        });
+    }
+    assert!(daemon.stop().success());
+    let text = place.run(&["ledger", "--event", "us1"]).ok();
+    for part in [
+        "1 decision, 0 of them refused",
+        "update      sent",
+        "withdrawal  sent",
+        "magnitude changed; within the limit",
+        "withdrawn",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let json = place.run(&["ledger", "--event", "us1", "--format", "json"]).json();
+    let updates = json["updates"].as_array().expect("updates");
+    assert_eq!(updates.iter().map(|row| row["kind"].clone()).collect::<Vec<_>>(), ["update", "withdrawal"]);
+    assert_eq!((json["decisions"].as_array().map(Vec::len), json["history"].as_array().map(Vec::len)), (Some(1), Some(3)));
+    assert!(place.run(&["subscriber", "show", "anna"]).ok().contains("  updates    major: 2 sent\n"));
+}
+
+#[test]
+fn a_stale_feed_is_told_of_once_and_so_is_its_recovery() {
+    let place = place();
+    let config = std::fs::read_to_string(place.path("throttler.toml")).expect("the configuration");
+    place.write("throttler.toml", &config.replace("[feed]\n", "[feed]\nstale_after = \"10m\"\n"));
+    let made = SystemClock.now().minus(Span::from_seconds(3_600));
+    place.write("feed.geojson", &format!(r#"{{"metadata":{{"generated":{}}},"features":[]}}"#, made.millis()));
+    let daemon = Daemon::start(&place);
+    let told = |what: &str| log(&place).lines().filter(|line| line.contains(what)).count();
+    let stale = "WARN throttler::daemon::service: the feed is stale: its service has made nothing new since ";
+    wait_for("it tells of the stale feed", || (told(stale) > 0).then_some(()));
+    let polls = told("nothing new in the feed");
+    wait_for("more polls", || (told("nothing new in the feed") > polls + 2).then_some(()));
+    place.feed(&[]);
+    wait_for("it tells of the recovery", || (told("the feed is fresh again, for the first time since ") > 0).then_some(()));
+    assert_eq!(daemon.stop().code(), Some(0));
+    assert_eq!((told(stale), told("the feed is fresh again")), (1, 1), "{}", log(&place));
 }

@@ -4,6 +4,7 @@ mod as_known;
 mod bad_input;
 mod bad_pictures;
 mod bad_simulations;
+mod catalog;
 mod catalogues;
 mod daemon;
 mod help;
@@ -20,4 +21,7 @@ mod report;
 mod smtp_server;
 mod storage;
 mod subscribers;
+#[path = "../feed/usgs.rs"]
+#[allow(dead_code, reason = "its summary feeds are for the tests of the pipeline")]
+mod usgs;
 mod whole_way;

@@ -1,7 +1,8 @@
 //! Alerts to deliver, written by hand in the shape of the captures.
 
-use throttler::alert::{Alert, Content, Digest, Explanation};
-use throttler::event::{Coordinates, Event, Magnitude, PagerLevel};
+use throttler::alert::{Alert, Content, Digest, Explanation, Update};
+use throttler::event::{Coordinates, Event, Magnitude, PagerLevel, WITHDRAWN};
+use throttler::revision::visible;
 use throttler::time::Timestamp;
 
 pub fn at(text: &str) -> Timestamp {
@@ -66,7 +67,7 @@ pub fn event_alert() -> Alert {
         id: "alert-us6000qw60-anna".into(),
         subscriber: "anna".into(),
         created_at: at("2025-07-29T23:30:00Z"),
-        content: Content::Event { event: Box::new(great()), late: false },
+        content: Content::Event { event: Box::new(great()), late: false, unconfirmed: false },
         explanation: explanation(),
     }
 }
@@ -75,7 +76,7 @@ pub fn event_alert() -> Alert {
 pub fn late_alert() -> Alert {
     let mut alert = event_alert();
     alert.created_at = at("2025-07-30T01:30:00Z");
-    alert.content = Content::Event { event: Box::new(great()), late: true };
+    alert.content = Content::Event { event: Box::new(great()), late: true, unconfirmed: false };
     alert.explanation.remaining = 0;
     alert.explanation.retry_at = at("2025-07-30T01:42:00.250Z");
     alert
@@ -99,6 +100,39 @@ pub fn digest_alert() -> Alert {
     alert
 }
 
+/// What changed of the M 8.8 since it was first told of as M 8.0.
+pub fn update_alert() -> Alert {
+    let before = Event {
+        id: "at00t06y4o".parse().expect("id"),
+        ids: vec!["at00t06y4o".parse().expect("id")],
+        origin_at: at("2025-07-29T23:24:50Z"),
+        magnitude: Some(Magnitude::new(8.0).expect("8.0")),
+        magnitude_type: Some("Mi".into()),
+        place: "136 km ESE of Petropavlovsk-Kamchatsky, Russia".into(),
+        depth_km: Some(74.0),
+        pager: None,
+        ..great()
+    };
+    let changes = visible(&before, &great());
+    let mut alert = event_alert();
+    alert.id = "alert-us6000qw60-anna-2".into();
+    alert.created_at = at("2025-07-29T23:50:00Z");
+    alert.content = Content::Update(Box::new(Update { event: great(), before, changes, of: event_alert().id }));
+    alert.explanation.reason = "you were told of this event before; within the limit, which has room for 12 more now".into();
+    alert.explanation.retry_at = alert.created_at;
+    alert
+}
+
+/// The M 8.8, if it had been a mistake.
+pub fn withdrawal_alert() -> Alert {
+    let mut alert = update_alert();
+    alert.id = "alert-us6000qw60-anna-3".into();
+    let event = Event { status: WITHDRAWN.into(), ..great() };
+    alert.content = Content::Withdrawal { event: Box::new(event), of: event_alert().id };
+    alert.explanation.reason = "you were told of this event before; the service withdrew the event, which costs nothing".into();
+    alert
+}
+
 /// Texts that try to become markup, headers, lines, links or other directions.
 pub fn hostile_alert() -> Alert {
     let mut event = great();
@@ -110,7 +144,7 @@ pub fn hostile_alert() -> Alert {
     let mut alert = event_alert();
     alert.id = "../../etc/passwd\r\nX-Evil: 1 <a@b>".into();
     alert.subscriber = "anna\"><script>\r\nBcc: eve@example.org".into();
-    alert.content = Content::Event { event: Box::new(event), late: false };
+    alert.content = Content::Event { event: Box::new(event), late: false, unconfirmed: false };
     alert.explanation.reason = "because <you>\nasked".into();
     alert.explanation.promise = "5 & more".into();
     alert

@@ -3,7 +3,10 @@
 use throttler::delivery::Unsubscribe;
 use throttler::delivery::render::{Rendered, render};
 
-use crate::alerts::{digest_alert, event_alert, hostile_alert, late_alert};
+use throttler::alert::{Alert, Content, Update};
+use throttler::revision::visible;
+
+use crate::alerts::{digest_alert, event_alert, great, hostile_alert, late_alert, update_alert, withdrawal_alert};
 
 fn rendered(alert: &throttler::alert::Alert) -> Rendered {
     render(alert, &Unsubscribe::by_mail("alerts@example.org", &alert.subscriber))
@@ -20,6 +23,24 @@ fn an_event_a_late_event_and_a_digest_read_as_agreed() {
     golden("event", &event_alert());
     golden("late", &late_alert());
     golden("digest", &digest_alert());
+}
+
+#[test]
+fn an_update_and_a_withdrawal_read_as_agreed() {
+    golden("update", &update_alert());
+    golden("withdrawal", &withdrawal_alert());
+}
+
+#[test]
+fn hostile_texts_stay_texts_in_an_update() {
+    let Content::Event { event, .. } = hostile_alert().content else { panic!("an event") };
+    let update = Update { changes: visible(&great(), &event), event: *event, before: great(), of: hostile_alert().id };
+    let alert = Alert { content: Content::Update(Box::new(update)), ..hostile_alert() };
+    let Rendered { subject, text, html } = rendered(&alert);
+    assert!(!subject.contains(|c: char| c.is_control()), "{subject:?}");
+    assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+    assert!(text.lines().all(|line| line != "." && !line.starts_with("Bcc") && !line.starts_with("QUIT")), "{text}");
+    assert!(!html.contains("<script") && !html.contains("<img") && !html.contains("javascript:"), "{html}");
 }
 
 #[test]

@@ -175,6 +175,27 @@ fn features_that_share_an_id_are_one_event_at_its_newest_in_any_order() {
 }
 
 #[test]
+fn a_deleted_feature_is_told_by_its_id_alone_and_what_is_shown_as_well_is_not_gone() {
+    let bare =
+        |id: &str| format!(r#"{{"type":"Feature","id":"{id}","properties":{{"status":"Deleted","mag":null}},"geometry":null}}"#);
+    let whole = feature("us3", r#""status":"deleted","mag":5.0"#);
+    let nameless = r#"{"type":"Feature","id":null,"properties":{"status":"deleted"}}"#.to_owned();
+    let snapshot = read(feed(&[bare("us1"), feature("us2", r#""ids":",us2,pt2,""#), bare("pt2"), whole, nameless]));
+    assert_eq!(snapshot.events.iter().map(|event| event.id.as_str()).collect::<Vec<_>>(), ["us2"]);
+    assert_eq!(snapshot.deleted.iter().map(throttler::event::EventId::as_str).collect::<Vec<_>>(), ["us1", "us3"]);
+    assert_eq!((snapshot.rejected.len(), snapshot.rejected[0].index), (1, 4));
+}
+
+#[test]
+fn a_wrong_count_does_not_matter() {
+    let features = feed(&[feature("us1", ""), feature("us2", "")]);
+    for count in ["0", "1", "20001", "-1", "null", "\"two\""] {
+        let text = features.replace(r#""features""#, &format!(r#""metadata":{{"count":{count}}},"features""#));
+        assert_eq!(read(text).events.len(), 2, "{count}");
+    }
+}
+
+#[test]
 fn the_order_of_the_feed_is_kept() {
     let features: Vec<String> = ["us3", "us1", "us2"].map(|id| feature(id, "")).into();
     let ids: Vec<String> = read(feed(&features)).events.iter().map(|event| event.id.to_string()).collect();
@@ -227,9 +248,9 @@ fn too_much_of_anything_is_refused() {
 
     let deep = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
     assert_eq!(only(&format!(r#""products":{deep}"#)).id, id("us1"), "what is not looked at may be anything");
-    for member in ["place", "mag", "time\":1,\"time"] {
+    for (member, kept) in [("place", 2), ("mag", 1), ("time\":1,\"time", 1)] {
         let snapshot = read(feed(&[feature("us1", &format!(r#""{member}":{deep}"#)), feature("us2", "")]));
-        assert_eq!((snapshot.events.len(), snapshot.rejected.len()), (1, 1), "{member}");
+        assert_eq!((snapshot.events.len(), snapshot.rejected.len()), (kept, 2 - kept), "{member}");
     }
     assert!(read(format!(r#"{{"metadata":{{"generated":{deep}}},"features":[]}}"#)).generated_at.is_none());
     let half = &feed(&[feature("us1", &format!(r#""place":{deep}"#))])[..150_000];
@@ -251,7 +272,11 @@ fn what_is_no_feed_is_named() {
         (r#"{"type":"Feature","features":[]}"#, "a 'Feature' instead of a FeatureCollection"),
         (r#"{"features":null}"#, "JSON without a list of features"),
     ] {
-        assert_eq!(fault(body).to_string(), format!("cannot read the feed: expected GeoJSON, got {found}"), "{body:?}");
+        assert_eq!(
+            fault(body).to_string(),
+            format!("cannot read the feed: expected GeoJSON, FDSN text or CSV, got {found}"),
+            "{body:?}"
+        );
     }
     let long = fault("x".repeat(1_000)).to_string();
     assert!(long.ends_with(&format!("'{}…'", "x".repeat(79))), "{long}");

@@ -4,8 +4,10 @@
 mod backup;
 mod books;
 mod changes;
+mod confirm;
 mod crash;
 mod excess;
+mod gaps;
 mod great_quake;
 mod many;
 mod news;
@@ -15,3 +17,9 @@ mod quiet;
 mod receiver;
 mod rig;
 mod stored_replay;
+mod unlinked;
+mod updates;
+#[path = "../feed/usgs.rs"]
+#[allow(dead_code, reason = "its catalogues are for the tests of the feed")]
+mod usgs;
+mod vanished;

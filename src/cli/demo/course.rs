@@ -9,17 +9,18 @@ use super::server::{Received, Server};
 use crate::cli::failure::Failure;
 use crate::cli::output;
 use crate::clock::{Clock, ManualClock};
-use crate::daemon::{Database, Deliverer, Ingester, dispatch};
+use crate::daemon::{Database, Deliverer, GapCloser, Ingester, Vanished, dispatch};
 use crate::delivery::{
     Delivery, EmailChannel, EmailSender, EmailSettings, MailTransport, Sender, WebhookSecret, WebhookSender, WebhookSettings,
 };
 use crate::event::Event;
 use crate::feed::{Feed, Settings};
+use crate::identity::unlinked::Likeness;
 use crate::interest::Interest;
 use crate::limiter::{Algorithm, Limit, Policy};
 use crate::news::{EventRules, FirstRun};
 use crate::store::{LedgerRow, Store, StoredSubscriber};
-use crate::subscriber::{Destination, Excess, Mode, Subscriber};
+use crate::subscriber::{Destination, Excess, Mode, Subscriber, Updates};
 use crate::time::{Span, Timestamp};
 
 /// The feed shows this much of the past, like the day feed of the USGS.
@@ -91,7 +92,16 @@ fn subscribers(server: &Server) -> Result<[Subscriber; 3], Failure> {
     let subscriber = |name: &str, destination, algorithm, bucket, excess| -> Result<Subscriber, Failure> {
         let limit = Limit::new(algorithm, rate, bucket).map_err(Failure::usage)?;
         let (interest, policy, mode) = (Interest::default(), Policy::plain(limit), Mode::default());
-        Ok(Subscriber { name: name.parse().map_err(Failure::usage)?, destination, interest, policy, excess, mode, quiet: None })
+        Ok(Subscriber {
+            name: name.parse().map_err(Failure::usage)?,
+            destination,
+            interest,
+            policy,
+            excess,
+            mode,
+            updates: Updates::default(),
+            quiet: None,
+        })
     };
     let hook = server.hook_url().parse().map(Destination::Webhook).map_err(Failure::usage)?;
     let anna = subscriber("anna", email("anna@example.org")?, Algorithm::TokenBucket, Some(74), Excess::Digest)?;
@@ -121,10 +131,22 @@ impl Stages {
             webhook: WebhookSender::new(webhook)?,
         };
         let feed = Feed::new(server.feed_url().parse()?, &Settings::default())?;
-        let rules =
-            EventRules { min_magnitude: Interest::default().min_magnitude, max_age: FEED_SPAN, first_run: FirstRun::Baseline };
+        let rules = EventRules {
+            min_magnitude: Interest::default().min_magnitude,
+            max_age: FEED_SPAN,
+            first_run: FirstRun::Baseline,
+            likeness: Likeness::default(),
+            confirm: None,
+        };
         Ok(Stages {
-            ingester: Ingester { feed, rules, database: database.clone(), clock: clock.clone() },
+            ingester: Ingester {
+                feed,
+                rules,
+                database: database.clone(),
+                clock: clock.clone(),
+                gaps: GapCloser::default(),
+                vanished: Vanished::default(),
+            },
             deliverer: Deliverer::new(database.clone(), Arc::new(delivery), clock.clone()),
             database,
             clock,

@@ -13,6 +13,7 @@
 //! is a subscriber who is gone. A 550 after the content without one is a rejection for policy (RFC 5321, section 4.3.2).
 
 use std::error::Error;
+use std::io;
 
 use lettre::transport::smtp::Error as SmtpError;
 
@@ -37,6 +38,8 @@ pub(super) enum Step {
 #[derive(Debug)]
 pub(super) enum Cause {
     Smtp(SmtpError),
+    /// No connection could be made.
+    Unreachable(io::Error),
     Stalled,
     /// The server lacks what the settings or the protocol ask for.
     Missing(&'static str),
@@ -127,6 +130,7 @@ fn no_reply(host: &str, failure: &Failure) -> String {
     match &failure.cause {
         Cause::Missing(what) => format!("{host}: {what}"),
         Cause::Stalled => format!("no answer from {host} in time to {what}{ambiguous}"),
+        Cause::Unreachable(fault) => format!("no connection to {host}: {fault}"),
         Cause::Smtp(error) => match find::<rustls::Error>(error) {
             Some(fault) => {
                 format!("no secure connection to {host}: {fault} (a private authority's certificate goes into ca_file)")
