@@ -31,6 +31,8 @@ pub enum Content {
     Event { event: Box<Event>, late: bool },
     /// What was withheld since the last digest.
     Digest(Digest),
+    /// A test of the subscription that the operator asked for, with an event that never happened.
+    Exercise(Box<Event>),
 }
 
 /// The events withheld from one subscriber, so that nothing is withheld in silence.
@@ -63,6 +65,13 @@ pub struct Explanation {
 }
 
 impl Alert {
+    /// A test of `subscriber`'s subscription; its id is another at every `now`.
+    #[must_use]
+    pub fn exercise(subscriber: String, explanation: Explanation, now: Timestamp) -> Alert {
+        let id = format!("exercise-{subscriber}-{}", now.ticks());
+        Alert { id, subscriber, created_at: now, content: Content::Exercise(Box::new(Event::exercise(now))), explanation }
+    }
+
     /// One line for people: a subject, a log line.
     #[must_use]
     pub fn title(&self) -> String {
@@ -73,6 +82,7 @@ impl Alert {
                 Some(largest) => format!("{} withheld, the largest {}", earthquakes(digest.count), largest.title()),
                 None => format!("{} withheld", earthquakes(digest.count)),
             },
+            Content::Exercise(event) => format!("EXERCISE: {}", event.title()),
         }
     }
 
@@ -80,7 +90,7 @@ impl Alert {
     #[must_use]
     pub fn largest(&self) -> Option<&Event> {
         match &self.content {
-            Content::Event { event, .. } => Some(event),
+            Content::Event { event, .. } | Content::Exercise(event) => Some(event),
             Content::Digest(digest) => digest.events.first(),
         }
     }

@@ -17,8 +17,10 @@ mod subscriber;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand};
 
+use crate::plain::without_url_secrets;
 use failure::Failure;
 
 /// Decides which earthquake alerts to send, delivers them, and can prove it decided well.
@@ -78,11 +80,22 @@ enum Command {
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| without_secrets(error).exit());
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
+}
+
+/// A complaint about the command line that repeats no password of a URL on it.
+fn without_secrets(mut error: clap::Error) -> clap::Error {
+    for kind in [ContextKind::InvalidValue, ContextKind::InvalidArg, ContextKind::InvalidSubcommand] {
+        if let Some(ContextValue::String(text)) = error.get(kind) {
+            let shown = ContextValue::String(without_url_secrets(text));
+            error.insert(kind, shown);
+        }
+    }
+    error
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {

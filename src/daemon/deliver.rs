@@ -114,7 +114,7 @@ impl Deliverer {
 async fn attempt(delivery: &Delivery, clock: &dyn Clock, claimed: Claimed) -> (i64, Settlement) {
     let secrets: Result<Vec<WebhookSecret>, _> = claimed.secret.iter().map(|secret| secret.parse()).collect();
     let outcome = match secrets {
-        Ok(secrets) => delivery.deliver(&claimed.destination, &secrets, &claimed.alert, clock.now()).await,
+        Ok(secrets) => delivery.deliver(&claimed.destination, &claimed.preset, &secrets, &claimed.alert, clock.now()).await,
         Err(fault) => Outcome::Transient { reason: format!("the webhook's secret cannot be read: {fault}"), retry_after: None },
     };
     log(&claimed, &outcome);

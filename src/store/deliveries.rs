@@ -5,7 +5,7 @@ use rusqlite::{Row, Transaction, TransactionBehavior, named_params, params};
 use super::rows::{At, Json, optional_at};
 use super::{Store, StoreError, queries, step};
 use crate::alert::Alert;
-use crate::subscriber::{Destination, Subscriber};
+use crate::subscriber::{Destination, Preset, Subscriber};
 use crate::time::{Span, Timestamp};
 
 /// A delivery that this owner may attempt until the lease ends.
@@ -14,6 +14,8 @@ pub struct Claimed {
     pub delivery_key: i64,
     pub alert: Alert,
     pub destination: Destination,
+    /// The form of a webhook's message.
+    pub preset: Preset,
     /// Signs the webhook, where the subscriber has one.
     pub secret: Option<String>,
     /// How often it was attempted before.
@@ -148,10 +150,12 @@ fn bury(transaction: &Transaction<'_>, delivery_key: i64, fault: &rusqlite::Erro
 
 fn claimed_from_row(row: &Row<'_>) -> rusqlite::Result<Claimed> {
     let attempts: i64 = row.get("attempts")?;
+    let Subscriber { destination, preset, .. } = row.get::<_, Json<Subscriber>>("settings")?.0;
     Ok(Claimed {
         delivery_key: row.get("delivery_key")?,
         alert: row.get::<_, Json<Alert>>("alert")?.0,
-        destination: row.get::<_, Json<Subscriber>>("settings")?.0.destination,
+        destination,
+        preset,
         secret: row.get("secret")?,
         attempts: u32::try_from(attempts).unwrap_or(u32::MAX),
         created_at: row.get::<_, At>("created_at")?.0,

@@ -3,6 +3,7 @@
 mod bad_input;
 mod catalogues;
 mod daemon;
+mod forms;
 mod help;
 mod kills;
 mod place;

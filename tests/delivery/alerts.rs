@@ -99,6 +99,34 @@ pub fn digest_alert() -> Alert {
     alert
 }
 
+/// A test of the subscription.
+pub fn exercise_alert() -> Alert {
+    Alert::exercise("anna".into(), explanation(), at("2025-07-29T23:30:00Z"))
+}
+
+/// A message of every kind, each with a name.
+pub fn every_kind() -> Vec<(&'static str, Alert)> {
+    let all = vec![event_alert(), late_alert(), digest_alert(), exercise_alert()];
+    // A kind that is not among them yet fails to compile here.
+    let name = |alert: &Alert| match alert.content {
+        Content::Event { late: false, .. } => "event",
+        Content::Event { late: true, .. } => "late",
+        Content::Digest(_) => "digest",
+        Content::Exercise(_) => "exercise",
+    };
+    all.into_iter().map(|alert| (name(&alert), alert)).collect()
+}
+
+/// A digest that lists as many events as there can be, of ninety, with places as long as they come.
+pub fn longest_digest() -> Alert {
+    let mut alert = digest_alert();
+    let place = "Ōfunato & <Kamchatka> ".repeat(9);
+    let event = |n: usize| small(&format!("us{n:04}"), 6.0, "2025-07-30T00:09:55.1Z", &place[..place.len().min(205)]);
+    alert.content =
+        Content::Digest(Digest { since: at("2025-07-29T23:50:00Z"), count: 90, events: (0..50).map(event).collect() });
+    alert
+}
+
 /// Texts that try to become markup, headers, lines, links or other directions.
 pub fn hostile_alert() -> Alert {
     let mut event = great();

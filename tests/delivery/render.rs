@@ -3,7 +3,7 @@
 use throttler::delivery::Unsubscribe;
 use throttler::delivery::render::{Rendered, render};
 
-use crate::alerts::{digest_alert, event_alert, hostile_alert, late_alert};
+use crate::alerts::{digest_alert, event_alert, exercise_alert, hostile_alert, late_alert};
 
 fn rendered(alert: &throttler::alert::Alert) -> Rendered {
     render(alert, &Unsubscribe::by_mail("alerts@example.org", &alert.subscriber))
@@ -16,10 +16,11 @@ fn golden(name: &str, alert: &throttler::alert::Alert) {
 }
 
 #[test]
-fn an_event_a_late_event_and_a_digest_read_as_agreed() {
+fn each_kind_reads_as_agreed() {
     golden("event", &event_alert());
     golden("late", &late_alert());
     golden("digest", &digest_alert());
+    golden("exercise", &exercise_alert());
 }
 
 #[test]

@@ -20,7 +20,7 @@ use throttler::news::{EventRules, FirstRun};
 use throttler::plan::Outcome;
 use throttler::quiet::QuietHours;
 use throttler::store::{Ingested, LedgerRow, Store};
-use throttler::subscriber::{Destination, Excess, Mode, Standing, Subscriber, SubscriberName};
+use throttler::subscriber::{Destination, Excess, Mode, Preset, Standing, Subscriber, SubscriberName};
 use throttler::time::{Span, Timestamp};
 
 use crate::receiver::Receiver;
@@ -320,6 +320,7 @@ pub fn subscriber(who: &str, destination: Destination) -> Subscriber {
     Subscriber {
         name: name(who),
         destination,
+        preset: Preset::Json,
         interest: Interest::default(),
         policy: Policy::plain(limit(Algorithm::TokenBucket, "5/h", Some(5))),
         excess: Excess::Drop,

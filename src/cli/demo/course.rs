@@ -19,7 +19,7 @@ use crate::interest::Interest;
 use crate::limiter::{Algorithm, Limit, Policy};
 use crate::news::{EventRules, FirstRun};
 use crate::store::{LedgerRow, Store, StoredSubscriber};
-use crate::subscriber::{Destination, Excess, Mode, Subscriber};
+use crate::subscriber::{Destination, Excess, Mode, Preset, Subscriber};
 use crate::time::{Span, Timestamp};
 
 /// The feed shows this much of the past, like the day feed of the USGS.
@@ -91,7 +91,8 @@ fn subscribers(server: &Server) -> Result<[Subscriber; 3], Failure> {
     let subscriber = |name: &str, destination, algorithm, bucket, excess| -> Result<Subscriber, Failure> {
         let limit = Limit::new(algorithm, rate, bucket).map_err(Failure::usage)?;
         let (interest, policy, mode) = (Interest::default(), Policy::plain(limit), Mode::default());
-        Ok(Subscriber { name: name.parse().map_err(Failure::usage)?, destination, interest, policy, excess, mode, quiet: None })
+        let (name, preset) = (name.parse().map_err(Failure::usage)?, Preset::Json);
+        Ok(Subscriber { name, destination, preset, interest, policy, excess, mode, quiet: None })
     };
     let hook = server.hook_url().parse().map(Destination::Webhook).map_err(Failure::usage)?;
     let anna = subscriber("anna", email("anna@example.org")?, Algorithm::TokenBucket, Some(74), Excess::Digest)?;

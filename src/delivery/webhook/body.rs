@@ -22,6 +22,9 @@ struct Body<'a> {
     subscriber: &'a str,
     /// One line for people.
     title: String,
+    /// Only in a test of the subscription.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    exercise: bool,
     #[serde(flatten)]
     content: BodyContent<'a>,
     limit: Limit<'a>,
@@ -75,18 +78,31 @@ struct Limit<'a> {
 
 /// The body, byte for byte the same for the same alert.
 pub(super) fn of(alert: &Alert) -> Vec<u8> {
+    // Strings, numbers and named fields only, written to memory: nothing in it can fail.
+    serde_json::to_vec(&body(alert)).unwrap_or_default()
+}
+
+/// The body's keys and values, for those who write another.
+pub(super) fn value(alert: &Alert) -> serde_json::Value {
+    // As above.
+    serde_json::to_value(body(alert)).unwrap_or_default()
+}
+
+fn body(alert: &Alert) -> Body<'_> {
     let explanation = &alert.explanation;
     let (kind, content) = match &alert.content {
         Content::Event { event, late } => ("earthquake.alert", BodyContent::Event { event: event.as_ref().into(), late: *late }),
         Content::Digest(digest) => ("earthquake.digest", BodyContent::Digest { digest: digest.into() }),
+        Content::Exercise(event) => ("earthquake.alert", BodyContent::Event { event: event.as_ref().into(), late: false }),
     };
-    let body = Body {
+    Body {
         schema: SCHEMA,
         kind,
         id: &alert.id,
         created_at: alert.created_at,
         subscriber: &alert.subscriber,
         title: alert.title(),
+        exercise: matches!(alert.content, Content::Exercise(_)),
         content,
         limit: Limit {
             reason: &explanation.reason,
@@ -97,9 +113,7 @@ pub(super) fn of(alert: &Alert) -> Vec<u8> {
             retry_at: explanation.retry_at,
             reset_at: explanation.reset_at,
         },
-    };
-    // Strings, numbers and named fields only, written to memory: nothing in it can fail.
-    serde_json::to_vec(&body).unwrap_or_default()
+    }
 }
 
 impl<'a> From<&'a Digest> for BodyDigest<'a> {
