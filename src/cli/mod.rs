@@ -87,12 +87,16 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// A complaint about the command line that repeats no password of a URL on it.
+/// A complaint about the command line that repeats no password or path of a URL on it.
 fn without_secrets(mut error: clap::Error) -> clap::Error {
+    // What was to be a webhook's URL may be one without a scheme; what may be shown of it stands in the reason.
+    let of_webhook =
+        matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::String(flag)) if flag.starts_with("--webhook "));
     for kind in [ContextKind::InvalidValue, ContextKind::InvalidArg, ContextKind::InvalidSubcommand] {
         if let Some(ContextValue::String(text)) = error.get(kind) {
-            let shown = ContextValue::String(without_url_secrets(text));
-            error.insert(kind, shown);
+            let hidden = of_webhook && kind == ContextKind::InvalidValue;
+            let shown = if hidden { "…".to_owned() } else { without_url_secrets(text) };
+            error.insert(kind, ContextValue::String(shown));
         }
     }
     error
