@@ -41,8 +41,8 @@ pub struct Plan {
     pub outcome: Outcome,
     /// Why, in one sentence.
     pub reason: String,
-    /// Whether the limiter refused it, whatever became of it.
-    pub refused: bool,
+    /// Who answered, and what, whatever became of it.
+    pub answer: Answer,
     /// What the limiter answers next to a request like this.
     pub outlook: Outlook,
     /// What to send and when, if it passes.
@@ -180,7 +180,7 @@ pub fn decide(subscriber: &Subscriber, limiter: &mut Limiter, event: &Event, now
     let reason = reason(subscriber, event, &answer, &outlook, now);
     let message = (outcome == Outcome::Alerted)
         .then(|| alone(event, explain(subscriber, limiter, reason.clone(), now), answer.departs_at(now), now));
-    Plan { outcome, reason, refused: answer.refused(), outlook, message, wake_at }
+    Plan { outcome, reason, answer, outlook, message, wake_at }
 }
 
 /// Whose turn it is among what is withheld, if the limiter allows one message now: a digest costs one admission, a delayed

@@ -1,8 +1,10 @@
 //! The replay: what a limiter would have done on historic days, each event decided at its origin time.
 
 mod stored;
+mod tally;
 
-pub use stored::{StoredReplay, replay_stored};
+pub use stored::replay_stored;
+pub use tally::{StoredReplay, Tally};
 
 use crate::event::Event;
 use crate::limiter::{Limit, Limiter, Request, Verdict};

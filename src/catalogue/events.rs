@@ -64,6 +64,12 @@ impl<'q, R: Read> Events<'q, R> {
         self.places.latitude.is_some() && self.places.longitude.is_some()
     }
 
+    /// Whether the events have ids of their own.
+    #[must_use]
+    pub const fn has_ids(&self) -> bool {
+        self.places.id.is_some()
+    }
+
     /// The rows skipped so far.
     #[must_use]
     pub const fn bad_rows(&self) -> &BadRows {

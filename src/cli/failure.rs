@@ -1,6 +1,6 @@
 //! How a command fails: one message on standard error, and the exit status of the contract.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
@@ -39,6 +39,11 @@ impl Failure {
         Failure { blame: Blame::Usage, error: error.into() }
     }
 
+    /// Whose fault it is.
+    pub const fn blame(&self) -> Blame {
+        self.blame
+    }
+
     /// Prints the message and gives the exit status. A reader that has gone away is no failure.
     pub fn report(&self) -> ExitCode {
         let broken_pipe = |cause: &(dyn std::error::Error + 'static)| {
@@ -48,8 +53,15 @@ impl Failure {
             return ExitCode::SUCCESS;
         }
         // Where nobody listens to errors any more, the status alone tells.
-        let _ = writeln!(io::stderr(), "throttler: {}", with_causes(&*self.error));
+        let _ = writeln!(io::stderr(), "throttler: {self}");
         ExitCode::from(self.blame as u8)
+    }
+}
+
+/// The message with its causes, in one line.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&with_causes(&*self.error))
     }
 }
 

@@ -75,6 +75,11 @@ impl Input {
         output::progress_bar(total, "{wide_bar} {bytes} of {total_bytes}, {eta} left")
     }
 
+    /// The files as they were named.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
     /// Where the events come from.
     pub fn sources(&self) -> Result<Vec<Source>, Failure> {
         if self.files.iter().filter(|file| is_standard_input(file)).count() > 1 {

@@ -1,23 +1,27 @@
 //! `throttler replay`: what each limiter would have done on historic days.
 
+mod as_known;
+mod captures;
 mod pictures;
 mod stored;
 
 use std::path::PathBuf;
 
-use clap::Args;
-use serde_json::json;
+use clap::{Args, ValueEnum};
+use serde_json::{Map, Value, json};
 
 use super::Global;
 use super::failure::Failure;
 use super::input::{Input, report_skipped, whole_number};
 use super::output::{self, Format, Side};
 use crate::catalogue::read_events;
-use crate::event::Event;
+use crate::event::{Event, Magnitude};
 use crate::limiter::{Algorithm, CounterRule, Limit};
+use crate::news::FirstRun;
 use crate::rate::Rate;
-use crate::replay::{Replayed, replay};
-use crate::subscriber::SubscriberName;
+use crate::replay::{Replayed, StoredReplay, Waits, replay};
+use crate::subscriber::{Subscriber, SubscriberName};
+use captures::Captures;
 use pictures::Pictures;
 
 /// What each limiter would have done with a catalogue's events, each decided at its origin time
@@ -27,8 +31,12 @@ use pictures::Pictures;
   throttler replay data/quakes_2015_2025.csv --limiter token-bucket --bucket 5 --bucket 74 --html report.html
   throttler replay data/quakes_2015_2025.csv --limiter sliding-counter --counter-rule fits --format json
   throttler replay data/quakes_2015_2025.csv --all-subscribers
+  throttler replay --as-known polls/ --min-magnitude 5 --first-run alert
 
-The catalogue is replayed as it is known today: every event at its origin time, not when it was published.")]
+A catalogue is replayed as it is in the end: each event at its origin time with its last magnitude. With --as-known the FILEs are
+captures of a feed, GeoJSON or CSV, or directories of them. They are replayed as they were seen, when they were seen: with late
+publication, revisions and changes of ids, by the rules of the daemon and of its configuration. When a capture was seen is said
+by its metadata.generated, else by a time in its name like 20250805T050359Z.")]
 pub(super) struct ReplayArgs {
     #[command(flatten)]
     input: Input,
@@ -56,14 +64,53 @@ pub(super) struct ReplayArgs {
     /// The same as a page to explore, in one file
     #[arg(long, value_name = "FILE.html", conflicts_with_all = ["subscribers", "all_subscribers"])]
     html: Option<PathBuf>,
+    /// The files are captures of a feed or directories of them: replay them as they were seen, when they were seen
+    #[arg(long, conflicts_with_all = ["plot", "html"])]
+    as_known: bool,
+    /// Whether what the first capture shows is news [default: as the configuration says]
+    #[arg(long, value_name = "FIRST", value_enum, requires = "as_known")]
+    first_run: Option<FirstCapture>,
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
 
-pub(super) fn run(global: &Global, args: &ReplayArgs) -> Result<(), Failure> {
-    if args.all_subscribers || !args.subscribers.is_empty() {
-        return run_stored(global, args);
+/// What becomes of what the first capture shows, as at the daemon's very first poll.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FirstCapture {
+    /// It is taken as known
+    Baseline,
+    /// It is news
+    Alert,
+}
+
+impl From<FirstCapture> for FirstRun {
+    fn from(first: FirstCapture) -> FirstRun {
+        match first {
+            FirstCapture::Baseline => FirstRun::Baseline,
+            FirstCapture::Alert => FirstRun::Alert,
+        }
     }
+}
+
+/// What a replay of a catalogue is.
+const FINAL: &str = "the final catalogue: each event at its origin time with its last magnitude";
+
+/// What was replayed, in words without a full stop and as the first keys of the JSON.
+struct Head {
+    text: String,
+    json: Map<String, Value>,
+}
+
+pub(super) fn run(global: &Global, args: &ReplayArgs) -> Result<(), Failure> {
+    match (args.as_known, args.all_subscribers || !args.subscribers.is_empty()) {
+        (false, false) => run_limits(args),
+        (false, true) => run_stored(global, args),
+        (true, false) => run_limits_as_known(global, args),
+        (true, true) => run_stored_as_known(global, args),
+    }
+}
+
+fn run_limits(args: &ReplayArgs) -> Result<(), Failure> {
     let limits = limits(args)?;
     let (mut sources, query) = (args.input.sources()?, args.input.query()?);
     let pictures = Pictures::open(args.plot.as_deref(), args.html.as_deref())?;
@@ -73,10 +120,58 @@ pub(super) fn run(global: &Global, args: &ReplayArgs) -> Result<(), Failure> {
         None => limits.into_iter().map(|limit| replay(limit, &events)).collect(),
         Some(pictures) => pictures.draw(limits, &events, &query.filter)?,
     };
-    match args.format {
-        Format::Json => output::print_json(&as_json(args.rate, &events, &results)),
-        Format::Text => output::print(&as_text(args.rate, &events, &results)),
+    print_limits(args, final_catalogue(&events), &results)
+}
+
+fn run_limits_as_known(global: &Global, args: &ReplayArgs) -> Result<(), Failure> {
+    let (limits, query) = (limits(args)?, args.input.query()?);
+    let all = Magnitude::new(Magnitude::MIN).map_err(Failure::usage)?;
+    let min_magnitude = query.filter.min_magnitude.unwrap_or(all);
+    let rules = as_known::rules(global, args, Some(min_magnitude))?;
+    let captures = Captures::find(args.input.files(), &query)?;
+    let (seen, replayed) = as_known::replay(&as_known::one_for_each(&limits, min_magnitude)?, &captures, rules)?;
+    let results: Vec<_> = limits.into_iter().zip(&replayed).map(|(limit, replayed)| of_limit(limit, replayed)).collect();
+    print_limits(args, Some(seen.head()), &results)
+}
+
+/// What a limiter alone did for a subscriber who has no exceptions.
+fn of_limit(limit: Limit, replayed: &StoredReplay) -> Replayed<'_> {
+    let waits = Waits { delayed: replayed.delayed, longest: replayed.longest_wait };
+    Replayed {
+        limit,
+        admitted: replayed.admitted,
+        refused: replayed.refused,
+        busiest_window: replayed.busiest_window,
+        busiest_from: None,
+        largest_refused: replayed.largest_refused.as_ref(),
+        waits: (limit.algorithm() == Algorithm::LeakyBucket).then_some(waits),
     }
+}
+
+fn print_limits(args: &ReplayArgs, head: Option<Head>, results: &[Replayed<'_>]) -> Result<(), Failure> {
+    match (args.format, head) {
+        (Format::Json, head) => output::print_json(&as_json(args.rate, head.unwrap_or_else(no_events).json, results)),
+        (Format::Text, Some(head)) => output::print(&as_text(args.rate, &head.text, results)),
+        (Format::Text, None) => output::print("No event matches.\n"),
+    }
+}
+
+/// The head of a replay of a catalogue; `None` without events.
+fn final_catalogue(events: &[Event]) -> Option<Head> {
+    let (first, last) = (events.first()?.origin_at, events.last()?.origin_at);
+    let text = format!("{} events from {first} to {last}, {FINAL}", output::count(events.len() as u64));
+    let json = final_keys(events.len(), json!(first), json!(last));
+    Some(Head { text, json })
+}
+
+fn no_events() -> Head {
+    Head { text: String::new(), json: final_keys(0, Value::Null, Value::Null) }
+}
+
+fn final_keys(events: usize, first: Value, last: Value) -> Map<String, Value> {
+    let keys =
+        [("events", json!(events)), ("first", first), ("last", last), ("catalogue", json!(FINAL)), ("as_known", false.into())];
+    keys.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
 fn run_stored(global: &Global, args: &ReplayArgs) -> Result<(), Failure> {
@@ -85,9 +180,24 @@ fn run_stored(global: &Global, args: &ReplayArgs) -> Result<(), Failure> {
     report_skipped(&skipped);
     let replayed = stored::replay_all(&subscribers, &events);
     let results: Vec<_> = subscribers.iter().zip(&replayed).collect();
-    match args.format {
-        Format::Json => output::print_json(&stored::as_json(&events, &results)),
-        Format::Text => output::print(&stored::as_text(&events, &results)),
+    print_stored(args, final_catalogue(&events), &results)
+}
+
+fn run_stored_as_known(global: &Global, args: &ReplayArgs) -> Result<(), Failure> {
+    let subscribers = stored::chosen(global, &args.subscribers)?;
+    let query = args.input.query()?;
+    let rules = as_known::rules(global, args, query.filter.min_magnitude)?;
+    let captures = Captures::find(args.input.files(), &query)?;
+    let (seen, replayed) = as_known::replay(&subscribers, &captures, rules)?;
+    let results: Vec<_> = subscribers.iter().zip(&replayed).collect();
+    print_stored(args, Some(seen.head()), &results)
+}
+
+fn print_stored(args: &ReplayArgs, head: Option<Head>, results: &[(&Subscriber, &StoredReplay)]) -> Result<(), Failure> {
+    match (args.format, head) {
+        (Format::Json, head) => output::print_json(&stored::as_json(head.unwrap_or_else(no_events).json, results)),
+        (Format::Text, Some(head)) => output::print(&stored::as_text(&head.text, results)),
+        (Format::Text, None) => output::print("No event matches.\n"),
     }
 }
 
@@ -111,7 +221,7 @@ fn limits(args: &ReplayArgs) -> Result<Vec<Limit>, Failure> {
     Ok(limits)
 }
 
-fn as_json(rate: Rate, events: &[Event], results: &[Replayed<'_>]) -> serde_json::Value {
+fn as_json(rate: Rate, mut head: Map<String, Value>, results: &[Replayed<'_>]) -> Value {
     let result = |result: &Replayed<'_>| {
         let promise = result.limit.promise();
         let mut value = json!({
@@ -133,26 +243,13 @@ fn as_json(rate: Rate, events: &[Event], results: &[Replayed<'_>]) -> serde_json
         }
         value
     };
-    json!({
-        "events": events.len(),
-        "first": events.first().map(|event| event.origin_at),
-        "last": events.last().map(|event| event.origin_at),
-        "rate": rate,
-        "catalogue": "as known today",
-        "results": results.iter().map(result).collect::<Vec<_>>(),
-    })
+    // Behind the events and their ends.
+    head.shift_insert(3, "rate".to_owned(), json!(rate));
+    head.insert("results".to_owned(), results.iter().map(result).collect());
+    head.into()
 }
 
-fn as_text(rate: Rate, events: &[Event], results: &[Replayed<'_>]) -> String {
-    let (Some(first), Some(last)) = (events.first(), events.last()) else {
-        return "No event matches.\n".to_owned();
-    };
-    let summary = format!(
-        "{} events from {} to {}, as known today, at {rate}.\n",
-        output::count(events.len() as u64),
-        first.origin_at,
-        last.origin_at
-    );
+fn as_text(rate: Rate, head: &str, results: &[Replayed<'_>]) -> String {
     let busiest = format!("most in any {}", rate.window());
     let columns = [
         ("limiter", Side::Left),
@@ -180,7 +277,7 @@ fn as_text(rate: Rate, events: &[Event], results: &[Replayed<'_>]) -> String {
         ]
     });
     let promises: Vec<_> = results.iter().map(|result| (name(result.limit), result.limit.promise().to_string())).collect();
-    format!("{summary}\n{}\nWhat each promises:\n{}", output::table(&columns, rows), output::pairs(&promises))
+    format!("{head}, at {rate}.\n\n{}\nWhat each promises:\n{}", output::table(&columns, rows), output::pairs(&promises))
 }
 
 fn name(limit: Limit) -> String {

@@ -11,7 +11,6 @@ use super::failure::Failure;
 use super::setup::{Loaded, install_crypto};
 use crate::clock::{Clock, SystemClock};
 use crate::daemon::{Database, Ingester, Service, StopSignal};
-use crate::news::EventRules;
 use crate::store::{DaemonLock, Store};
 
 /// What the log shows unless `$THROTTLER_LOG` says otherwise.
@@ -38,18 +37,13 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     install_crypto();
     let loaded = Loaded::read(global)?;
     // Everything that can be wrong with the configuration is found before anything is touched.
-    let (url, delivery) = (loaded.feed_url()?, loaded.delivery()?);
+    let (url, rules, delivery) = (loaded.feed_url()?, loaded.event_rules(), loaded.delivery()?);
     let path = loaded.database(global);
     let _lock = DaemonLock::acquire(&path)?;
     let store = Store::open(&path)?;
     let feed = loaded.feed(store.last_generated(&url.to_string())?)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let database = Database::new(store);
-    let rules = EventRules {
-        min_magnitude: loaded.config.feed.min_magnitude,
-        max_age: loaded.config.feed.max_age,
-        first_run: loaded.config.feed.first_run,
-    };
     let ingester = Ingester { feed, rules, database: database.clone(), clock: Arc::clone(&clock) };
     let service = Service { ingester, poll: loaded.config.feed.poll, delivery: Arc::new(delivery), database, clock };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

@@ -10,6 +10,7 @@ use crate::delivery::{
     WebhookSettings,
 };
 use crate::feed::{Feed, FeedUrl, Settings as FeedSettings};
+use crate::news::EventRules;
 use crate::store::Store;
 use crate::time::Timestamp;
 
@@ -61,6 +62,12 @@ impl Loaded {
     pub fn feed(&self, last_generated_at: Option<Timestamp>) -> Result<Feed, Failure> {
         let settings = FeedSettings { contact: self.config.feed.contact.clone(), last_generated_at, ..FeedSettings::default() };
         Ok(Feed::new(self.feed_url()?, &settings)?)
+    }
+
+    /// Which events are recorded and can be news.
+    pub fn event_rules(&self) -> EventRules {
+        let feed = &self.config.feed;
+        EventRules { min_magnitude: feed.min_magnitude, max_age: feed.max_age, first_run: feed.first_run }
     }
 
     /// The channels that alerts leave by.

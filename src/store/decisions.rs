@@ -271,7 +271,7 @@ fn write_plan(
         .and_then(|mut statement| {
             statement.execute(named_params! {
                 ":event": event_key, ":subscriber": key.0, ":now": At(now), ":outcome": plan.outcome.name(), ":reason": plan.reason,
-                ":refused": plan.refused, ":remaining": i64::try_from(plan.outlook.remaining).unwrap_or(i64::MAX),
+                ":refused": plan.answer.refused(), ":remaining": i64::try_from(plan.outlook.remaining).unwrap_or(i64::MAX),
                 ":retry_at": plan.outlook.retry_at.map(At), ":delivery": delivery,
             })
         })

@@ -76,7 +76,21 @@ impl Store {
     /// data are as they were then.
     pub fn open(path: &Path) -> Result<Store, StoreError> {
         let wrap = |source| StoreError::Open { path: path.to_owned(), source };
-        let mut connection = Connection::open(path).map_err(wrap)?;
+        Store::over(Connection::open(path).map_err(wrap)?, path)
+    }
+
+    /// A fresh database in memory, gone when it is dropped: for a course of events of which only the result is wanted.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn in_memory() -> Result<Store, StoreError> {
+        let path = Path::new(":memory:");
+        let connection = Connection::open_in_memory();
+        Store::over(connection.map_err(|source| StoreError::Open { path: path.to_owned(), source })?, path)
+    }
+
+    fn over(mut connection: Connection, path: &Path) -> Result<Store, StoreError> {
+        let wrap = |source| StoreError::Open { path: path.to_owned(), source };
         connection.busy_timeout(BUSY_TIMEOUT).map_err(wrap)?;
         // Looks before it writes: what is not ours stays as it is.
         let version = schema_version(&connection, path)?;

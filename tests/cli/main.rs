@@ -1,5 +1,6 @@
 //! The program as its users have it: text in, text out, files, signals, and the daemon as a process.
 
+mod as_known;
 mod bad_input;
 mod catalogues;
 mod daemon;

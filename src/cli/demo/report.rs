@@ -50,7 +50,7 @@ pub(super) fn line(now: Timestamp, dispatched: &Dispatched) -> Option<String> {
 }
 
 fn word(now: Timestamp, plan: &Plan) -> &'static str {
-    match (&plan.message, plan.refused) {
+    match (&plan.message, plan.answer.refused()) {
         (Some(_), true) => "always",
         (Some(message), false) if message.due_at > now => "queued",
         (Some(_), false) => "sent",

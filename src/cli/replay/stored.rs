@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use crate::cli::Global;
 use crate::cli::failure::Failure;
@@ -30,7 +30,7 @@ pub(super) fn chosen(global: &Global, names: &[SubscriberName]) -> Result<Vec<Su
 }
 
 /// Replays for each subscriber, on all cores, in the order given.
-pub(super) fn replay_all<'e>(subscribers: &[Subscriber], events: &'e [Event]) -> Vec<StoredReplay<'e>> {
+pub(super) fn replay_all(subscribers: &[Subscriber], events: &[Event]) -> Vec<StoredReplay> {
     let progress = output::progress_bar(Some(subscribers.len() as u64), "{wide_bar} {pos} of {len} subscribers, {eta} left");
     let next = AtomicUsize::new(0);
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -56,8 +56,8 @@ pub(super) fn replay_all<'e>(subscribers: &[Subscriber], events: &'e [Event]) ->
     all.into_iter().map(|(_, replayed)| replayed).collect()
 }
 
-pub(super) fn as_json(events: &[Event], results: &[(&Subscriber, &StoredReplay<'_>)]) -> serde_json::Value {
-    let result = |(subscriber, replayed): &(&Subscriber, &StoredReplay<'_>)| {
+pub(super) fn as_json(mut head: Map<String, Value>, results: &[(&Subscriber, &StoredReplay)]) -> Value {
+    let result = |(subscriber, replayed): &(&Subscriber, &StoredReplay)| {
         let promise = subscriber.policy.promise();
         json!({
             "subscriber": subscriber.name,
@@ -77,7 +77,7 @@ pub(super) fn as_json(events: &[Event], results: &[(&Subscriber, &StoredReplay<'
             "busiest_window": replayed.busiest_window,
             "promise": promise.to_string(),
             "most_in_any_window": promise.most_in_any_window,
-            "largest_refused": replayed.largest_refused.map(output::event_in_short),
+            "largest_refused": replayed.largest_refused.as_ref().map(output::event_in_short),
             "longest_silence": replayed.longest_silence.map(|(from, to)| {
                 json!({ "from": from, "to": to, "duration_s": output::seconds(to.since(from)) })
             }),
@@ -86,19 +86,11 @@ pub(super) fn as_json(events: &[Event], results: &[(&Subscriber, &StoredReplay<'
             }).collect::<Vec<_>>(),
         })
     };
-    json!({
-        "events": events.len(),
-        "first": events.first().map(|event| event.origin_at),
-        "last": events.last().map(|event| event.origin_at),
-        "catalogue": "as known today",
-        "results": results.iter().map(result).collect::<Vec<_>>(),
-    })
+    head.insert("results".to_owned(), results.iter().map(result).collect());
+    head.into()
 }
 
-pub(super) fn as_text(events: &[Event], results: &[(&Subscriber, &StoredReplay<'_>)]) -> String {
-    let (Some(first), Some(last)) = (events.first(), events.last()) else {
-        return "No event matches.\n".to_owned();
-    };
+pub(super) fn as_text(head: &str, results: &[(&Subscriber, &StoredReplay)]) -> String {
     let columns = [
         ("subscriber", Side::Left),
         ("limiter", Side::Left),
@@ -134,15 +126,9 @@ pub(super) fn as_text(events: &[Event], results: &[(&Subscriber, &StoredReplay<'
             replayed.worst_days.first().map_or_else(none, |(day, refused)| format!("{} ({refused})", &day.to_string()[..10])),
             replayed
                 .largest_refused
+                .as_ref()
                 .map_or_else(none, |event| format!("M {}", event.magnitude.map_or_else(|| "?".into(), |m| m.to_string()))),
         ]
     });
-    format!(
-        "{} events from {} to {}, as known today, for {} subscribers.\n\n{}",
-        output::count(events.len() as u64),
-        first.origin_at,
-        last.origin_at,
-        output::count(results.len() as u64),
-        output::table(&columns, rows)
-    )
+    format!("{head}, for {} subscribers.\n\n{}", output::count(results.len() as u64), output::table(&columns, rows))
 }
