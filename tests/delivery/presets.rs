@@ -17,6 +17,17 @@ async fn sent(preset: &Preset, alert: &Alert) -> Value {
     serde_json::from_slice(&request.body).expect("JSON")
 }
 
+/// All forms; the path of their receiver is a topic of ntfy's.
+fn forms() -> Vec<Preset> {
+    let template = Template { kind: TemplateKind::Text, text: "{{ title }}".into() };
+    vec![Preset::Json, Preset::Slack, Preset::Discord, Preset::Ntfy, Preset::Cap, Preset::Template(template)]
+}
+
+fn sender() -> WebhookSender {
+    crypto();
+    WebhookSender::new(WebhookSettings { allow_private: true, ..WebhookSettings::default() }).expect("sender")
+}
+
 /// Hostile where a webhook lets it be: an id that no header takes is refused before.
 fn hostile() -> Alert {
     let mut alert = hostile_alert();
@@ -58,15 +69,12 @@ async fn each_kind_reads_as_agreed_in_each_form() {
 
 #[tokio::test]
 async fn every_form_is_signed_and_tells_its_kind() {
-    let template = Template { kind: TemplateKind::Text, text: "{{ title }}".into() };
-    for (preset, content_type) in [
-        (Preset::Json, "application/json"),
-        (Preset::Slack, "application/json"),
-        (Preset::Discord, "application/json"),
-        (Preset::Ntfy, "application/json"),
-        (Preset::Cap, "application/cap+xml"),
-        (Preset::Template(template), "text/plain; charset=utf-8"),
-    ] {
+    for preset in forms() {
+        let content_type = match preset {
+            Preset::Cap => "application/cap+xml",
+            Preset::Template(_) => "text/plain; charset=utf-8",
+            Preset::Json | Preset::Slack | Preset::Discord | Preset::Ntfy => "application/json",
+        };
         let request = post_as(&preset, "quakes?x=1", &[secret()], &event_alert(), system_now()).await;
         assert_eq!(request.headers["content-type"], content_type, "{preset}");
         assert!(request.headers.contains_key("ratelimit") && request.headers["webhook-id"] == event_alert().id.as_str());
@@ -186,11 +194,54 @@ async fn a_preset_that_does_not_serve_is_told_before_and_at_sending() {
         let refused = check_preset(&hook(wrong), &Preset::Ntfy).expect_err(wrong).to_string();
         assert!(refused.contains("the URL of a topic, like https://ntfy.sh/quakes"), "{refused}");
     }
-    crypto();
     let receiver = Receiver::answering(200, &[], "").await;
-    let sender = WebhookSender::new(WebhookSettings { allow_private: true, ..WebhookSettings::default() }).expect("sender");
     let target = url(&format!("http://127.0.0.1:{}/", receiver.port()));
-    let outcome = sender.send(&target, &Preset::Ntfy, &[secret()], &event_alert(), now()).await;
+    let outcome = sender().send(&target, &Preset::Ntfy, &[secret()], &event_alert(), now()).await;
     assert!(matches!(&outcome, Outcome::Permanent { reason, disable: false } if reason.starts_with("not sent: ")), "{outcome:?}");
     assert_eq!(receiver.requests(), 0);
+}
+
+#[tokio::test]
+async fn no_form_follows_a_redirect_or_sends_an_id_that_would_be_a_header() {
+    let behind = Receiver::answering(200, &[], "").await;
+    let there = format!("http://127.0.0.1:{}/quakes", behind.port());
+    for preset in forms() {
+        let before = Receiver::answering(307, &[("location", &there)], "").await;
+        let target = url(&format!("http://127.0.0.1:{}/quakes", before.port()));
+        let outcome = sender().send(&target, &preset, &[secret()], &event_alert(), now()).await;
+        assert!(
+            matches!(&outcome, Outcome::Permanent { reason, .. } if reason.contains("redirects are not followed")),
+            "{preset}: {outcome:?}"
+        );
+        let broken = sender().send(&target, &preset, &[secret()], &hostile_alert(), now()).await;
+        assert!(
+            matches!(&broken, Outcome::Permanent { reason, .. } if reason.starts_with("webhook-id of this alert cannot stand")),
+            "{preset}: {broken:?}"
+        );
+        assert_eq!(before.requests(), 1, "{preset}");
+    }
+    assert_eq!(behind.requests(), 0);
+}
+
+#[tokio::test]
+async fn neither_secret_nor_path_is_in_a_log_however_loud() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("log");
+    let file = std::fs::File::create(&path).expect("log");
+    let log = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(std::sync::Mutex::new(file));
+    let guard = tracing::subscriber::set_default(log.finish());
+    for status in [200, 500] {
+        let receiver = Receiver::answering(status, &[], "no").await;
+        let target = url(&format!("http://127.0.0.1:{}/secret-topic?auth=secret-query", receiver.port()));
+        for preset in forms() {
+            sender().send(&target, &preset, &[secret()], &event_alert(), now()).await;
+        }
+        assert_eq!(receiver.requests(), 6);
+    }
+    tracing::info!("the end");
+    drop(guard);
+    let logged = std::fs::read_to_string(path).expect("log");
+    assert!(logged.contains("the end"), "the log is heard");
+    let secrets = [secret().expose()[6..].to_owned(), "secret-topic".to_owned(), "secret-query".to_owned()];
+    assert!(secrets.iter().all(|secret| !logged.contains(secret)), "{logged}");
 }
