@@ -4,6 +4,9 @@
 /// that are invisible or turn the direction of what follows are left out, and a cut is marked with `…`.
 #[must_use]
 pub fn one_line(text: &str, max_chars: usize) -> String {
+    if text.len() <= max_chars && is_one_line(text.as_bytes()) {
+        return text.to_owned();
+    }
     let mut line = String::new();
     let mut length = 0;
     let mut gap = false;
@@ -27,6 +30,17 @@ pub fn one_line(text: &str, max_chars: usize) -> String {
         length += 1;
     }
     line
+}
+
+/// Whether there is nothing to do, as mostly: visible ASCII with single spaces between.
+fn is_one_line(text: &[u8]) -> bool {
+    let mut before = b' ';
+    let mut plain = true;
+    for &byte in text {
+        plain &= matches!(byte, b' '..=b'~') && (byte != b' ' || before != b' ');
+        before = byte;
+    }
+    plain && text.last() != Some(&b' ')
 }
 
 /// `text` as it is, unless it holds a URL: then that URL down to its scheme and host, and not even the host where there may
@@ -57,6 +71,12 @@ mod tests {
     fn a_line_stays_a_line() {
         for (text, line) in [
             ("", ""),
+            (" ", ""),
+            ("12 km SSE of ~!", "12 km SSE of ~!"),
+            (" a", "a"),
+            ("a ", "a"),
+            ("a  b", "a b"),
+            ("a\u{7f}b", "a b"),
             ("  12 km\tSSE\r\n of  Ōfunato ", "12 km SSE of Ōfunato"),
             ("x\r\n.\r\nBcc: eve@example.org", "x . Bcc: eve@example.org"),
             ("a\u{2028}b\u{85}c\u{0}d\u{1b}[31m", "a b c d [31m"),

@@ -201,9 +201,9 @@ impl<'t> Sweep<'t> {
     fn pass(&mut self, start: usize, end: usize) {
         for index in start..end {
             let a = self.a(index);
-            if a < self.least.0 {
-                self.least = (a, index);
-            }
+            // Whether an event is the least so far is hard to foretell: chosen, not branched on. The others are rare.
+            self.least.1 = std::hint::select_unpredictable(a < self.least.0, index, self.least.1);
+            self.least.0 = self.least.0.min(a);
             if a > self.greatest.0 {
                 self.greatest = (a, index);
             }

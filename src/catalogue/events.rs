@@ -7,7 +7,8 @@ use super::error::{BadRows, CatalogueError, Fault};
 use super::header::{fields, unquoted};
 use super::rows::Row;
 use super::scan::{Scanner, magnitude};
-use super::{Query, Source};
+use super::stamp::StampReader;
+use super::{Query, Source, TimeFormat};
 use crate::event::{Coordinates, Event, EventId, MAX_PLACE_CHARS};
 use crate::plain::one_line;
 use crate::time::Timestamp;
@@ -31,6 +32,8 @@ struct Places {
 pub struct Events<'q, R> {
     scanner: Scanner<'q, R>,
     places: Places,
+    /// Reads the times of the updates.
+    stamps: StampReader,
 }
 
 impl<'q, R: Read> Events<'q, R> {
@@ -55,7 +58,7 @@ impl<'q, R: Read> Events<'q, R> {
             kind: find("type"),
             status: find("status"),
         };
-        Ok(Events { scanner, places })
+        Ok(Events { scanner, places, stamps: StampReader::new(TimeFormat::Rfc3339) })
     }
 
     /// Whether the events have a place on the globe: an interest in a region makes no sense without.
@@ -78,9 +81,9 @@ impl<'q, R: Read> Events<'q, R> {
 
     fn next_event(&mut self) -> Result<Option<Event>, CatalogueError> {
         while let Some((row, origin_at)) = self.scanner.next_match()? {
-            match event(&self.places, self.scanner.bytes(&row), &row, origin_at) {
+            match event(&self.places, &mut self.stamps, &self.scanner, &row, origin_at) {
                 Ok(event) => return Ok(Some(event)),
-                Err(fault) => self.scanner.refuse(row.line, fault)?,
+                Err(fault) => self.scanner.refuse(self.scanner.line_of(&row), fault)?,
             }
         }
         Ok(None)
@@ -117,21 +120,25 @@ pub fn read_events(sources: &mut [Source], query: &Query) -> Result<(Vec<Event>,
     Ok((all, bad_rows))
 }
 
-fn event(places: &Places, bytes: &[u8], row: &Row, origin_at: Timestamp) -> Result<Event, Fault> {
-    let values: Vec<_> = fields(bytes).map(unquoted).collect();
+fn event<R: Read>(
+    places: &Places,
+    stamps: &mut StampReader,
+    scanner: &Scanner<'_, R>,
+    row: &Row,
+    origin_at: Timestamp,
+) -> Result<Event, Fault> {
+    let values: Vec<_> = fields(scanner.bytes(row)).map(unquoted).collect();
     let value = |place: Option<usize>| place.and_then(|index| values.get(index)).map_or(&b""[..], |value| value);
     let text = |place| String::from_utf8_lossy(value(place)).into_owned();
     let given = |place| Some(text(place)).filter(|text| !text.is_empty());
 
     let id: EventId = match given(places.id) {
         Some(id) => id.parse().map_err(|_| Fault::value("id", id.as_bytes(), "an event id: expected letters and digits"))?,
-        None => format!("line-{}", row.line).parse().map_err(|_| Fault::value("id", b"", "an event id"))?,
+        None => format!("line-{}", scanner.line_of(row)).parse().map_err(|_| Fault::value("id", b"", "an event id"))?,
     };
-    let updated_at = match given(places.updated) {
-        Some(updated) => Some(updated.parse().map_err(|_| {
-            Fault::value("updated", updated.as_bytes(), "a time: expected RFC 3339, like 2015-01-01T08:49:53.200Z")
-        })?),
-        None => None,
+    let updated_at = match value(places.updated) {
+        b"" => None,
+        updated => Some(stamps.read(updated).ok_or_else(|| Fault::value("updated", updated, TimeFormat::Rfc3339.expected()))?),
     };
     let degrees = |place, name, limit: f64, expected| match (place, number(value(place))) {
         (None, _) => Ok(0.0),

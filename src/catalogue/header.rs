@@ -58,16 +58,16 @@ pub(super) fn open<R: Read>(input: R, file: &str, query: &Query) -> Result<Opene
         let Some(field) = raw_field(bytes, index) else {
             let column = number.to_string();
             let found = format!("{} columns", row.fields);
-            return Err(CatalogueError::NoColumn { file: file.to_owned(), line: row.line, column, found });
+            return Err(CatalogueError::NoColumn { file: file.to_owned(), line: rows.line_of(&row), column, found });
         };
         if unquoted(field).first().is_none_or(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'+')) {
             let columns = Columns { count: row.fields, ..Columns::default() };
-            let columns = resolve(columns, file, row.line, query)?;
+            let columns = resolve(columns, file, rows.line_of(&row), query)?;
             return Ok(Opened { rows, columns, first });
         }
     }
     let names = fields(bytes).map(|field| String::from_utf8_lossy(&unquoted(field)).trim().to_owned()).collect();
-    let columns = resolve(Columns { count: row.fields, names, ..Columns::default() }, file, row.line, query)?;
+    let columns = resolve(Columns { count: row.fields, names, ..Columns::default() }, file, rows.line_of(&row), query)?;
     Ok(Opened { rows, columns, first: None })
 }
 
@@ -140,13 +140,15 @@ pub(super) fn fields(row: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// One field, as it stands, if its end is among the separators of the row's first 64 bytes.
-#[inline]
+#[expect(clippy::inline_always, reason = "a call would take as long as it does")]
+#[inline(always)]
 pub(super) fn near_field(row: &[u8], mut separators: u64, index: usize) -> Option<&[u8]> {
-    let mut start = 0;
+    let mut before = 0;
     for _ in 0..index {
-        start = separators.trailing_zeros() as usize + 1;
+        before = separators;
         separators &= separators.wrapping_sub(1);
     }
+    let start = if index == 0 { 0 } else { before.trailing_zeros() as usize + 1 };
     row.get(start..separators.trailing_zeros() as usize).filter(|_| separators != 0)
 }
 

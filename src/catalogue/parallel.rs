@@ -69,7 +69,7 @@ pub(super) fn scan_file(
     let length = file.metadata().map_err(|error| CatalogueError::reading(name, error))?.len();
     let Opened { rows, columns, first } = header::open(file, name, query)?;
     let (start, mut line) = match &first {
-        Some(row) => (rows.place(row), row.line),
+        Some(row) => (rows.place(row), rows.line_of(row)),
         None => (rows.position(), rows.line()),
     };
     drop(rows);
@@ -166,13 +166,7 @@ impl Job<'_> {
         let rows = Rows::new(input, from, 0, std::mem::take(buffer));
         let mut scanner = Scanner::of_rows(rows, Arc::clone(&self.columns), self.name, self.query, end);
         let mut times = Vec::new();
-        let failure = loop {
-            match scanner.next_match() {
-                Ok(Some((_, at))) => times.push(at),
-                Ok(None) => break None,
-                Err(failure) => break Some(failure),
-            }
-        };
+        let failure = scanner.fill(&mut times, usize::MAX).err();
         let (end, lines) = scanner.position();
         let bad_rows;
         (*buffer, bad_rows) = scanner.into_parts();

@@ -16,8 +16,10 @@ use super::masks::{CHUNK, parity, places};
 pub const MAX_ROW_BYTES: usize = 1 << 20;
 /// How much is read at a time, in bytes: stays in the processor's second-level cache until it is parsed.
 pub(super) const PIECE_BYTES: usize = 128 * 1024;
-/// How many rows are found ahead of being taken.
-const MAX_AHEAD: usize = 64;
+/// How many bytes are judged ahead of the rows being taken: stays in the processor's first-level cache until then.
+const STRIP_BYTES: usize = 8 * 1024;
+/// From how many rows found ahead on no more are looked for.
+const MAX_AHEAD: usize = 128;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -28,8 +30,13 @@ pub(super) struct Row {
     end: usize,
     /// How many fields it has: at least one.
     pub fields: usize,
-    /// The physical line on which it starts, from the first line that was given.
-    pub line: u64,
+}
+
+/// What [`Rows::take_while`] offers rows to. A trait and not a closure, because it must be compiled into its caller.
+pub(super) trait TakeRow {
+    /// Takes a row: its bytes, how many fields it has, and where separators stand in its first 64 bytes, as bits, perhaps
+    /// with those of rows behind it. `None` leaves it as it is.
+    fn take(&mut self, row: &[u8], fields: usize, separators: u64) -> Option<()>;
 }
 
 /// Why there is no next row.
@@ -39,13 +46,13 @@ pub(super) enum Stop {
     Fault(Fault, u64),
 }
 
-/// A row's end that has been found, as a place in the buffer.
-#[derive(Clone, Copy)]
+/// A row's end that has been found.
+#[derive(Clone, Copy, Default)]
 struct Found {
+    /// Its place in the buffer.
     end: usize,
+    /// How many separators were found up to here, those of earlier rows included.
     separators: usize,
-    /// Line feeds within its quotes.
-    inner_lines: usize,
 }
 
 /// What the next chunk has to know of the bytes before it.
@@ -61,13 +68,6 @@ struct Edge {
     returned: u64,
 }
 
-/// What has been counted of the row that has begun.
-#[derive(Clone, Copy, Default)]
-struct Begun {
-    separators: usize,
-    inner_lines: usize,
-}
-
 const ROW_START: Edge = Edge { quoted: 0, may_open: 1, closed: 0, returned: 0 };
 
 /// The rows of a stream, one at a time. Empty lines are no rows.
@@ -79,31 +79,41 @@ pub(super) struct Rows<R> {
     /// How many bytes of the buffer are filled.
     length: usize,
     ended: bool,
-    /// Whether a carriage return has been read; most files have none.
+    /// Whether a carriage return has been seen; most files have none.
     returns: bool,
     /// The place of the buffer's first byte in the stream.
     offset: u64,
-    /// Where the current row starts, in the buffer.
+    /// Where the current row starts, in the buffer, and how many separators were found before it.
     row: usize,
-    line: u64,
-    /// Up to where the buffer is judged, and what the rest has to know.
-    judged: usize,
-    edge: Edge,
-    begun: Begun,
-    /// The ends found ahead, and how many of them are taken.
-    ahead: Vec<Found>,
+    separators_before: usize,
+    /// The ends found ahead: those from `taken` up to `found`.
+    ahead: [Found; MAX_AHEAD + CHUNK],
     taken: usize,
-    /// The separators of the chunks that were judged last, and where in the buffer these begin.
-    separators: Vec<u64>,
-    judged_from: usize,
+    found: usize,
+    judged: Judged,
     /// The first fault, behind all that is found, and its place.
     fault: Option<(Fault, usize)>,
+}
+
+/// What is known of the buffer up to some place.
+struct Judged {
+    /// The place, in the buffer.
+    end: usize,
+    edge: Edge,
+    /// How many separators were found.
+    separators: usize,
+    /// The physical line that the place is in, from the first line that was given.
+    line: u64,
+    /// The separators of each chunk from the place `from` on, as bits.
+    from: usize,
+    commas: Vec<u64>,
 }
 
 impl<R: Read> Rows<R> {
     /// The rows of `input`, which starts at a row's start: the byte `offset` of its file, on `line`. The buffer may be one
     /// that has served before, whatever it holds.
     pub(super) fn new(input: R, offset: u64, line: u64, buffer: Vec<u8>) -> Rows<R> {
+        let commas = Vec::with_capacity(PIECE_BYTES / CHUNK);
         Rows {
             input,
             level: Level::new(),
@@ -113,14 +123,11 @@ impl<R: Read> Rows<R> {
             returns: false,
             offset,
             row: 0,
-            line,
-            judged: 0,
-            edge: ROW_START,
-            begun: Begun::default(),
-            ahead: Vec::with_capacity(MAX_AHEAD + CHUNK),
+            separators_before: 0,
+            ahead: [Found::default(); MAX_AHEAD + CHUNK],
             taken: 0,
-            separators: Vec::with_capacity(PIECE_BYTES / CHUNK),
-            judged_from: 0,
+            found: 0,
+            judged: Judged { end: 0, edge: ROW_START, separators: 0, line, from: 0, commas },
             fault: None,
         }
     }
@@ -130,6 +137,11 @@ impl<R: Read> Rows<R> {
         self.buffer
     }
 
+    /// What the processor can do.
+    pub(super) fn level(&self) -> Level {
+        self.level
+    }
+
     /// The place of the next row in the stream.
     pub(super) fn position(&self) -> u64 {
         self.offset + self.row as u64
@@ -137,7 +149,17 @@ impl<R: Read> Rows<R> {
 
     /// The line of the next row.
     pub(super) fn line(&self) -> u64 {
-        self.line
+        self.line_at(self.row)
+    }
+
+    /// The physical line on which a row starts.
+    pub(super) fn line_of(&self, row: &Row) -> u64 {
+        self.line_at(row.start)
+    }
+
+    /// The line of a place that has been judged. Lines are asked for seldom, so they are not counted row by row.
+    fn line_at(&self, place: usize) -> u64 {
+        self.judged.line - memchr::memchr_iter(b'\n', &self.buffer[place..self.judged.end]).count() as u64
     }
 
     /// The place of a row in the stream.
@@ -151,21 +173,6 @@ impl<R: Read> Rows<R> {
         &self.buffer[row.start..row.end]
     }
 
-    /// Where a row's separators stand within its first 64 bytes, as bits, and perhaps those of rows behind it; not known
-    /// for a row that was found in two steps.
-    #[inline]
-    pub(super) fn near_separators(&self, row: &Row) -> Option<u64> {
-        let place = row.start.checked_sub(self.judged_from)?;
-        let (chunk, bit) = (place / CHUNK, place % CHUNK);
-        if place + 2 * CHUNK > self.judged - self.judged_from {
-            return None;
-        }
-        let here = self.separators.get(chunk)? >> bit;
-        let next = self.separators.get(chunk + 1)?;
-        // In two steps, because a shift by 64 is none.
-        Some(here | (next << 1) << (CHUNK - 1 - bit))
-    }
-
     /// Reads the first piece, passes over a byte-order mark and shows what follows it.
     pub(super) fn begin(&mut self) -> io::Result<&[u8]> {
         while !self.ended && self.length < CHUNK {
@@ -173,92 +180,117 @@ impl<R: Read> Rows<R> {
         }
         if self.buffer[..self.length].starts_with(BYTE_ORDER_MARK) {
             self.row = BYTE_ORDER_MARK.len();
-            self.judged = self.row;
+            self.judged.restart(self.row, self.judged.line);
         }
         Ok(&self.buffer[self.row..self.length])
+    }
+
+    /// Passes over the rows that have been found and start before the byte `stop` of the stream, as long as `usual` takes
+    /// them. The first one that it does not take, or that was found in two pieces, is left to [`Rows::next_row`]. What
+    /// changes from row to row is kept in registers: this is the innermost loop of all.
+    #[expect(clippy::inline_always, reason = "the caller decides for which processor it is compiled")]
+    #[inline(always)]
+    pub(super) fn take_while(&mut self, stop: u64, usual: &mut impl TakeRow) {
+        let stop = usize::try_from(stop.saturating_sub(self.offset)).unwrap_or(usize::MAX);
+        let (mut row, mut separators, mut taken) = (self.row, self.separators_before, 0);
+        for found in self.ahead.get(self.taken..self.found).unwrap_or_default() {
+            let (Some(bytes), Some(near)) = (self.buffer.get(row..found.end), self.judged.near_separators(row)) else { break };
+            let bytes = if self.returns { bytes.strip_suffix(b"\r").unwrap_or(bytes) } else { bytes };
+            if row >= stop || bytes.len() > MAX_ROW_BYTES {
+                break;
+            }
+            let Some(()) = usual.take(bytes, found.separators - separators + 1, near) else { break };
+            (row, separators) = (found.end + 1, found.separators);
+            taken += 1;
+        }
+        (self.row, self.separators_before) = (row, separators);
+        self.taken += taken;
     }
 
     /// The next row that is not empty.
     #[inline]
     pub(super) fn next_row(&mut self) -> Result<Option<Row>, Stop> {
         loop {
-            if let Some(found) = self.ahead.get(self.taken) {
-                let (start, end) = (self.row, found.end);
-                let returned = end > start && self.buffer[end - 1] == b'\r';
-                let row = Row { start, end: end - usize::from(returned), fields: found.separators + 1, line: self.line };
-                if row.end - row.start > MAX_ROW_BYTES {
-                    return Err(Stop::Fault(Fault::TooLong, self.line));
+            let Some(found) = self.ahead[..self.found].get(self.taken) else {
+                if self.look_ahead()? {
+                    continue;
                 }
-                self.taken += 1;
-                self.row = end + 1;
-                self.line += 1 + found.inner_lines as u64;
-                if row.end > row.start {
-                    return Ok(Some(row));
-                }
-            } else if !self.look_ahead()? {
                 return Ok(None);
+            };
+            let (start, end) = (self.row, found.end);
+            let returned = self.returns && end > start && self.buffer[end - 1] == b'\r';
+            let row = Row { start, end: end - usize::from(returned), fields: found.separators - self.separators_before + 1 };
+            if row.end - row.start > MAX_ROW_BYTES {
+                return Err(Stop::Fault(Fault::TooLong, self.line()));
+            }
+            self.taken += 1;
+            self.row = end + 1;
+            self.separators_before = found.separators;
+            if row.end > row.start {
+                return Ok(Some(row));
             }
         }
     }
 
     /// Goes on behind the first physical line of the row at fault.
     pub(super) fn skip_line(&mut self) -> io::Result<()> {
+        let mut line = self.line();
         loop {
             if let Some(end) = memchr::memchr(b'\n', &self.buffer[self.row..self.length]) {
                 self.row += end + 1;
-                self.line += 1;
+                line += 1;
                 break;
             }
             self.row = self.length;
             if self.ended {
                 break;
             }
-            self.judged = self.length;
+            self.judged.end = self.length;
             self.read_piece()?;
         }
-        (self.judged, self.edge, self.begun, self.fault) = (self.row, ROW_START, Begun::default(), None);
-        self.ahead.clear();
-        self.taken = 0;
+        self.judged.restart(self.row, line);
+        self.separators_before = self.judged.separators;
+        (self.taken, self.found, self.fault) = (0, 0, None);
         Ok(())
     }
 
     /// Finds more ends of rows; `false` at the end of the stream. The ends found before must all be taken.
     fn look_ahead(&mut self) -> Result<bool, Stop> {
-        self.ahead.clear();
-        self.taken = 0;
+        (self.taken, self.found) = (0, 0);
         if let Some((fault, place)) = &self.fault {
             let too_long = place - self.row > MAX_ROW_BYTES;
-            return Err(Stop::Fault(if too_long { Fault::TooLong } else { fault.clone() }, self.line));
+            return Err(Stop::Fault(if too_long { Fault::TooLong } else { fault.clone() }, self.line()));
         }
-        while self.length - self.judged < CHUNK && !self.ended {
+        while self.length - self.judged.end < CHUNK && !self.ended {
             // One more for a carriage return, which is not part of the row.
-            if self.judged - self.row > MAX_ROW_BYTES + 1 {
-                return Err(Stop::Fault(Fault::TooLong, self.line));
+            if self.judged.end - self.row > MAX_ROW_BYTES + 1 {
+                return Err(Stop::Fault(Fault::TooLong, self.line()));
             }
             self.read_piece().map_err(Stop::Read)?;
         }
-        let (chunks, _) = self.buffer[self.judged..self.length].as_chunks::<CHUNK>();
+        let strip = self.length.min(self.judged.end + STRIP_BYTES);
+        let (chunks, _) = self.buffer[self.judged.end..strip].as_chunks::<CHUNK>();
         if chunks.is_empty() {
             return self.at_end();
         }
-        self.separators.resize(chunks.len().max(self.separators.len()), 0);
-        self.judged_from = self.judged;
-        let found = FoundAhead { start: self.judged, ahead: &mut self.ahead, separators: &mut self.separators };
-        let (edge, begun) = (&mut self.edge, &mut self.begun);
-        let done = if self.returns {
-            dispatch!(self.level, simd => judge_chunks::<_, true>(simd, chunks, edge, begun, found))
+        self.returns = self.returns || memchr::memchr(b'\r', chunks.as_flattened()).is_some();
+        let (judged, ahead) = (&mut self.judged, &mut self.ahead);
+        let done;
+        (done, self.found) = if self.returns {
+            dispatch!(self.level, simd => judge_chunks::<_, true>(simd, chunks, judged, ahead))
         } else {
-            dispatch!(self.level, simd => judge_chunks::<_, false>(simd, chunks, edge, begun, found))
+            dispatch!(self.level, simd => judge_chunks::<_, false>(simd, chunks, judged, ahead))
         };
-        self.judged += done * CHUNK;
         if let Some(chunk) = chunks.get(done)
-            && self.ahead.len() < MAX_AHEAD
+            && self.found < MAX_AHEAD
         {
             // The chunk that was not done has a fault.
-            let mut judged = dispatch!(self.level, simd => judge::<_, true>(simd, chunk, self.edge));
-            let (kind, place) = judged.stop_at_fault();
-            take_ends(&mut self.ahead, &mut self.begun, &judged, self.judged);
-            self.fault = Some((kind, self.judged + place));
+            let verdict = dispatch!(self.level, simd => judge::<_, true>(simd, chunk, judged.edge));
+            let (kind, verdict, place) = verdict.up_to_fault();
+            self.found = take_ends(&verdict, judged.end, judged.separators, ahead, self.found);
+            judged.end += place;
+            judged.line += u64::from(verdict.feeds.count_ones());
+            self.fault = Some((kind, judged.end));
         }
         Ok(true)
     }
@@ -266,11 +298,11 @@ impl<R: Read> Rows<R> {
     /// The end is the end of a row, unless it is within quotes.
     #[cold]
     fn at_end(&self) -> Result<bool, Stop> {
-        if self.edge.quoted == 0 {
+        if self.judged.edge.quoted == 0 {
             return Ok(false);
         }
         let too_long = self.length - CHUNK - self.row > MAX_ROW_BYTES;
-        Err(Stop::Fault(if too_long { Fault::TooLong } else { Fault::Unterminated }, self.line))
+        Err(Stop::Fault(if too_long { Fault::TooLong } else { Fault::Unterminated }, self.line()))
     }
 
     /// Moves the current row to the front of the buffer and reads behind it. At the end of the stream a chunk of line
@@ -279,7 +311,7 @@ impl<R: Read> Rows<R> {
         self.buffer.copy_within(self.row..self.length, 0);
         self.offset += self.row as u64;
         self.length -= self.row;
-        self.judged -= self.row;
+        self.judged.move_to(self.judged.end - self.row);
         self.row = 0;
         if self.buffer.len() < self.length + PIECE_BYTES {
             self.buffer.resize(self.length + PIECE_BYTES, 0);
@@ -292,10 +324,7 @@ impl<R: Read> Rows<R> {
                     free[..CHUNK].fill(b'\n');
                     self.length += CHUNK;
                 }
-                Ok(read) => {
-                    self.returns = self.returns || memchr::memchr(b'\r', &free[..read]).is_some();
-                    self.length += read;
-                }
+                Ok(read) => self.length += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             }
@@ -304,12 +333,37 @@ impl<R: Read> Rows<R> {
     }
 }
 
+impl Judged {
+    /// Where separators stand in the 64 bytes from a place on, as bits; not known for a place in an earlier piece.
+    #[expect(clippy::inline_always, reason = "see its caller")]
+    #[inline(always)]
+    fn near_separators(&self, place: usize) -> Option<u64> {
+        let place = place.checked_sub(self.from)?;
+        let (chunk, bit) = (place / CHUNK, place % CHUNK);
+        let (here, next) = (self.commas.get(chunk)?, self.commas.get(chunk + 1)?);
+        // In two steps, because a shift by 64 is none.
+        Some((here >> bit) | (next << 1) << (CHUNK - 1 - bit))
+    }
+
+    /// The same knowledge of bytes that end elsewhere in the buffer now.
+    fn move_to(&mut self, end: usize) {
+        (self.end, self.from) = (end, end);
+        self.commas.clear();
+    }
+
+    /// Begins anew at the start of a row.
+    fn restart(&mut self, row: usize, line: u64) {
+        self.move_to(row);
+        (self.edge, self.line) = (ROW_START, line);
+    }
+}
+
 /// What the bytes of a chunk are, as bits.
-struct Judged {
-    /// Ends of rows, separators, and line feeds within quotes.
+struct Verdict {
+    /// Ends of rows, separators, and all line feeds.
     ends: u64,
     commas: u64,
-    inner: u64,
+    feeds: u64,
     /// The bytes that must not stand where they stand, and those of them for the carriage return before.
     faults: u64,
     behind_return: u64,
@@ -317,69 +371,75 @@ struct Judged {
     edge: Edge,
 }
 
-/// Where findings go: the first chunk's place in the buffer, the ends of rows, and the separators of each chunk.
-struct FoundAhead<'a> {
-    start: usize,
-    ahead: &'a mut Vec<Found>,
-    separators: &'a mut [u64],
-}
-
-/// Finds the ends of rows, until there are enough or a chunk has a fault. Tells how many chunks are done.
+/// Finds the ends of rows, until there are enough or a chunk has a fault. Tells how many chunks are done, and how many
+/// ends are found.
 #[expect(clippy::inline_always, reason = "compiled once for each kind of processor")]
 #[inline(always)]
 fn judge_chunks<S: Simd, const RETURNS: bool>(
     simd: S,
     chunks: &[[u8; CHUNK]],
-    last_edge: &mut Edge,
-    last_begun: &mut Begun,
-    found: FoundAhead<'_>,
-) -> usize {
+    judged: &mut Judged,
+    ahead: &mut [Found; MAX_AHEAD + CHUNK],
+) -> (usize, usize) {
+    let known = judged.commas.len();
+    judged.commas.resize(known + chunks.len(), 0);
     // Copies that stay in registers.
-    let mut edge = *last_edge;
-    let Begun { mut separators, mut inner_lines } = *last_begun;
-    let mut done = 0;
-    for (chunk, all_commas) in chunks.iter().zip(found.separators) {
-        let judged = judge::<S, RETURNS>(simd, chunk, edge);
-        if judged.faults != 0 {
+    let (mut start, mut edge, mut separators, mut feeds) = (judged.end, judged.edge, judged.separators, 0);
+    let (mut done, mut found) = (0, 0);
+    for (chunk, commas) in chunks.iter().zip(&mut judged.commas[known..]) {
+        let verdict = judge::<S, RETURNS>(simd, chunk, edge);
+        if verdict.faults != 0 || found >= MAX_AHEAD {
             break;
         }
-        edge = judged.edge;
-        *all_commas = judged.commas;
-        let start = found.start + done * CHUNK;
-        if judged.inner != 0 || inner_lines != 0 {
-            let mut begun = Begun { separators, inner_lines };
-            take_ends(found.ahead, &mut begun, &judged, start);
-            (separators, inner_lines) = (begun.separators, begun.inner_lines);
+        *commas = verdict.commas;
+        // Whether a row ends here is hard to foretell, so the first end is written down in any case, and counts if it is one.
+        let up_to_end = verdict.ends ^ verdict.ends.wrapping_sub(1);
+        let separators_to_end = separators + (verdict.commas & up_to_end).count_ones() as usize;
+        ahead[found] = Found { end: start + verdict.ends.trailing_zeros() as usize, separators: separators_to_end };
+        if verdict.ends & verdict.ends.wrapping_sub(1) == 0 {
+            found += usize::from(verdict.ends != 0);
         } else {
-            let (mut ends, mut commas) = (judged.ends, judged.commas);
-            while ends != 0 {
-                let bit = ends.trailing_zeros();
-                let below = (1_u64 << bit) - 1;
-                let separators_of_row = separators + (commas & below).count_ones() as usize;
-                found.ahead.push(Found { end: start + bit as usize, separators: separators_of_row, inner_lines: 0 });
-                separators = 0;
-                commas &= !below;
-                ends &= ends - 1;
-            }
-            separators += commas.count_ones() as usize;
+            found = take_ends(&verdict, start, separators, ahead, found);
         }
+        separators += verdict.commas.count_ones() as usize;
+        feeds += u64::from(verdict.feeds.count_ones());
+        edge = verdict.edge;
+        start += CHUNK;
         done += 1;
-        if found.ahead.len() >= MAX_AHEAD {
-            break;
-        }
     }
-    (*last_edge, *last_begun) = (edge, Begun { separators, inner_lines });
-    done
+    judged.commas.truncate(known + done);
+    (judged.end, judged.edge, judged.separators, judged.line) = (start, edge, separators, judged.line + feeds);
+    (done, found)
+}
+
+/// Notes the ends of rows in a chunk that begins at `start`, behind so many separators and ends found before.
+#[inline]
+fn take_ends(
+    verdict: &Verdict,
+    start: usize,
+    separators: usize,
+    ahead: &mut [Found; MAX_AHEAD + CHUNK],
+    mut found: usize,
+) -> usize {
+    let mut ends = verdict.ends;
+    while ends != 0 {
+        let bit = ends.trailing_zeros();
+        let before = verdict.commas & ((1 << bit) - 1);
+        ahead[found] = Found { end: start + bit as usize, separators: separators + before.count_ones() as usize };
+        found += 1;
+        ends &= ends - 1;
+    }
+    found
 }
 
 /// Tells separators and ends of rows from text, and finds what must not be.
 #[expect(clippy::inline_always, reason = "compiled once for each kind of processor")]
 #[inline(always)]
-fn judge<S: Simd, const RETURNS: bool>(simd: S, chunk: &[u8; CHUNK], before: Edge) -> Judged {
-    let [quotes, commas, newlines] = places(simd, chunk, [b'"', b',', b'\n']);
+fn judge<S: Simd, const RETURNS: bool>(simd: S, chunk: &[u8; CHUNK], before: Edge) -> Verdict {
+    let [quotes, commas, feeds] = places(simd, chunk, [b'"', b',', b'\n']);
     let [returns] = if RETURNS { places(simd, chunk, [b'\r']) } else { [0] };
     let inside = parity(quotes) ^ before.quoted;
-    let (ends, commas, returns) = (newlines & !inside, commas & !inside, returns & !inside);
+    let (ends, commas, returns) = (feeds & !inside, commas & !inside, returns & !inside);
     let (opens, closes) = (quotes & inside, quotes & !inside);
     let may_open = ends | commas | closes;
 
@@ -392,35 +452,16 @@ fn judge<S: Simd, const RETURNS: bool>(simd: S, chunk: &[u8; CHUNK], before: Edg
         closed: closes >> 63,
         returned: returns >> 63,
     };
-    Judged { ends, commas, inner: newlines & inside, faults: stray_open | behind_close | behind_return, behind_return, edge }
+    Verdict { ends, commas, feeds, faults: stray_open | behind_close | behind_return, behind_return, edge }
 }
 
-/// Notes the ends of rows in a chunk that begins at `start`, and counts what belongs to the row that follows.
-#[cold]
-fn take_ends(ahead: &mut Vec<Found>, begun: &mut Begun, judged: &Judged, start: usize) {
-    let (mut ends, mut commas, mut inner) = (judged.ends, judged.commas, judged.inner);
-    while ends != 0 {
-        let bit = ends.trailing_zeros();
-        let below = (1_u64 << bit) - 1;
-        let separators = begun.separators + (commas & below).count_ones() as usize;
-        let inner_lines = begun.inner_lines + (inner & below).count_ones() as usize;
-        ahead.push(Found { end: start + bit as usize, separators, inner_lines });
-        *begun = Begun::default();
-        commas &= !below;
-        inner &= !below;
-        ends &= ends - 1;
-    }
-    begun.separators += commas.count_ones() as usize;
-    begun.inner_lines += inner.count_ones() as usize;
-}
-
-impl Judged {
-    /// The first fault and its place in the chunk, of which then only what stands before it counts.
+impl Verdict {
+    /// The first fault, what stands before it, and its place in the chunk.
     #[cold]
-    fn stop_at_fault(&mut self) -> (Fault, usize) {
+    fn up_to_fault(self) -> (Fault, Verdict, usize) {
         let bit = self.faults.trailing_zeros();
-        self.ends &= (1 << bit) - 1;
+        let before = (1 << bit) - 1;
         let kind = if self.behind_return >> bit & 1 == 1 { Fault::StrayReturn } else { Fault::StrayQuote };
-        (kind, bit as usize)
+        (kind, Verdict { ends: self.ends & before, feeds: self.feeds & before, ..self }, bit as usize)
     }
 }

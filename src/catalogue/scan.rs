@@ -5,9 +5,11 @@ use std::io::{self, Read};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use fearless_simd::dispatch;
+
 use super::error::{BadRow, BadRows, CatalogueError, Fault};
 use super::header::{self, Columns, Opened, near_field, raw_field, unquoted};
-use super::rows::{Row, Rows, Stop};
+use super::rows::{Row, Rows, Stop, TakeRow};
 use super::stamp::StampReader;
 use super::{Query, Source, parallel};
 use crate::event::Magnitude;
@@ -38,10 +40,11 @@ pub(super) fn scan_source(
     }
     let mut scanner = Scanner::open(Counted { input: source.open()?, progress }, &name, query)?;
     let mut batch = Vec::with_capacity(MAX_BATCH);
-    while scanner.fill(&mut batch)? {
+    while scanner.fill(&mut batch, MAX_BATCH)? {
         if each(&batch).is_break() {
             break;
         }
+        batch.clear();
     }
     Ok(scanner.skipped)
 }
@@ -120,6 +123,11 @@ impl<'q, R: Read> Scanner<'q, R> {
         (self.rows.position(), self.rows.line())
     }
 
+    /// The physical line on which the row starts.
+    pub(super) fn line_of(&self, row: &Row) -> u64 {
+        self.rows.line_of(row)
+    }
+
     /// What the row's id field says; nothing without such a column.
     pub(super) fn id(&self, row: &Row) -> Cow<'_, [u8]> {
         let field = self.columns.id.and_then(|column| raw_field(self.rows.bytes(row), column));
@@ -130,16 +138,43 @@ impl<'q, R: Read> Scanner<'q, R> {
         self.rows.bytes(row)
     }
 
-    /// Fills `batch` with the next times; `false` if there are none.
-    pub(super) fn fill(&mut self, batch: &mut Vec<Timestamp>) -> Result<bool, CatalogueError> {
-        batch.clear();
-        while batch.len() < MAX_BATCH {
+    /// Adds the next times to `batch` until it has `most`, or there are no more: `false` if it stays empty.
+    pub(super) fn fill(&mut self, batch: &mut Vec<Timestamp>, most: usize) -> Result<bool, CatalogueError> {
+        while batch.len() < most {
+            if self.pending.is_none() {
+                self.take_usual(batch, most);
+            }
+            if batch.len() == most {
+                break;
+            }
             match self.next_match()? {
                 Some((_, at)) => batch.push(at),
                 None => break,
             }
         }
         Ok(!batch.is_empty())
+    }
+
+    /// Takes rows that have been found already, as long as they are of the usual form; every other row, good or bad, is left
+    /// to [`Scanner::judge`].
+    fn take_usual(&mut self, batch: &mut Vec<Timestamp>, most: usize) {
+        let (columns, filter) = (&*self.columns, &self.query.filter);
+        if columns.time != 0 || columns.kind.is_some() {
+            return;
+        }
+        let mut usual = Usual {
+            stamps: self.stamps.clone(),
+            fields: columns.count,
+            magnitude: columns.magnitude,
+            least: filter.min_magnitude,
+            from: filter.from.unwrap_or(Timestamp::MIN),
+            to: filter.to,
+            batch,
+            most,
+        };
+        let (rows, stop) = (&mut self.rows, self.stop);
+        dispatch!(rows.level(), _ => rows.take_while(stop, &mut usual));
+        self.stamps = usual.stamps;
     }
 
     /// The next row that matches, and its time.
@@ -161,42 +196,30 @@ impl<'q, R: Read> Scanner<'q, R> {
             match self.judge(&row) {
                 Ok(Some(at)) => return Ok(Some((row, at))),
                 Ok(None) => {}
-                Err(fault) => self.refuse(row.line, fault)?,
+                Err(fault) => self.refuse(self.line_of(&row), fault)?,
             }
         }
     }
 
     /// The row's time if it matches.
-    #[inline]
     fn judge(&mut self, row: &Row) -> Result<Option<Timestamp>, Fault> {
-        let columns = &*self.columns;
+        let (columns, filter) = (&*self.columns, &self.query.filter);
         if row.fields != columns.count {
             return Err(Fault::Fields { found: row.fields, expected: columns.count });
         }
         let bytes = self.rows.bytes(row);
-        let at = match self.stamps.read_at_start(bytes) {
-            Some(at) if columns.time == 0 => at,
-            _ => {
-                let field = unquoted(raw_field(bytes, columns.time).unwrap_or_default());
-                let expected = self.query.time_format.expected();
-                self.stamps.read(&field).ok_or_else(|| Fault::value(&columns.time_name, &field, expected))?
-            }
-        };
-        let filter = &self.query.filter;
+        let field = |column| unquoted(raw_field(bytes, column).unwrap_or_default());
+        let stamp = field(columns.time);
+        let not_a_time = || Fault::value(&columns.time_name, &stamp, self.query.time_format.expected());
+        let at = self.stamps.read(&stamp).ok_or_else(not_a_time)?;
         if let Some(column) = columns.magnitude {
-            let near = self.rows.near_separators(row).and_then(|separators| near_field(bytes, separators, column));
-            if filter.min_magnitude.is_some() || !near.is_some_and(is_short_magnitude) {
-                let magnitude = match near.and_then(short_magnitude) {
-                    Some(magnitude) => Some(magnitude),
-                    None => magnitude(&unquoted(raw_field(bytes, column).unwrap_or_default()))?,
-                };
-                if filter.min_magnitude.is_some_and(|least| magnitude.is_none_or(|found| found < least)) {
-                    return Ok(None);
-                }
+            let magnitude = magnitude(&field(column))?;
+            if filter.min_magnitude.is_some_and(|least| magnitude.is_none_or(|found| found < least)) {
+                return Ok(None);
             }
         }
         if let Some(column) = columns.kind {
-            let kind = unquoted(raw_field(bytes, column).unwrap_or_default());
+            let kind = field(column);
             if !filter.kinds.iter().any(|wanted| wanted.as_bytes().eq_ignore_ascii_case(&kind)) {
                 return Ok(None);
             }
@@ -229,6 +252,41 @@ impl<'q, R: Read> Scanner<'q, R> {
     }
 }
 
+/// Takes rows of the usual form, as nearly all are: the time first, a short magnitude near it.
+struct Usual<'b> {
+    stamps: StampReader,
+    fields: usize,
+    magnitude: Option<usize>,
+    least: Option<Magnitude>,
+    from: Timestamp,
+    to: Option<Timestamp>,
+    /// Where the times of those that match go, until there are so many.
+    batch: &'b mut Vec<Timestamp>,
+    most: usize,
+}
+
+impl TakeRow for Usual<'_> {
+    #[expect(clippy::inline_always, reason = "the caller decides for which processor it is compiled")]
+    #[inline(always)]
+    fn take(&mut self, row: &[u8], fields: usize, separators: u64) -> Option<()> {
+        if fields != self.fields || self.batch.len() >= self.most {
+            return None;
+        }
+        let at = self.stamps.read_at_start(row)?;
+        let mut matches = at >= self.from && self.to.is_none_or(|to| at < to);
+        if let Some(column) = self.magnitude {
+            let hundredths = near_field(row, separators, column).and_then(short_magnitude)?;
+            if let Some(least) = self.least {
+                matches &= hundredths_as_magnitude(hundredths)? >= least;
+            }
+        }
+        if matches {
+            self.batch.push(at);
+        }
+        Some(())
+    }
+}
+
 /// The magnitude that a field states, `None` if it is empty.
 #[inline]
 pub(super) fn magnitude(field: &[u8]) -> Result<Option<Magnitude>, Fault> {
@@ -239,47 +297,50 @@ pub(super) fn magnitude(field: &[u8]) -> Result<Option<Magnitude>, Fault> {
     parsed.map(Some).ok_or_else(|| Fault::value("mag", field, "a magnitude: expected a number from -10 to 12"))
 }
 
-/// Whether [`short_magnitude`] has an answer.
-#[inline]
-fn is_short_magnitude(field: &[u8]) -> bool {
-    match *field {
-        [ones] => ones.is_ascii_digit(),
-        [ones, b'.', tenths] => ones.is_ascii_digit() && tenths.is_ascii_digit(),
-        [ones, b'.', tenths, hundredths] => [ones, tenths, hundredths].iter().all(u8::is_ascii_digit),
-        _ => false,
-    }
-}
-
-/// The magnitude that a short plain field like `5`, `4.9` or `5.36` states: the same value as by the general way, because
-/// a quotient of two exact numbers is rounded once.
-#[inline]
-fn short_magnitude(field: &[u8]) -> Option<Magnitude> {
-    let digit = |byte: u8| Some(byte.wrapping_sub(b'0')).filter(|digit| *digit <= 9).map(f64::from);
-    let value = match *field {
-        [ones] => digit(ones)?,
-        [ones, b'.', tenths] => (digit(ones)? * 10.0 + digit(tenths)?) / 10.0,
-        [ones, b'.', tenths, hundredths] => (digit(ones)? * 100.0 + digit(tenths)? * 10.0 + digit(hundredths)?) / 100.0,
+/// The hundredths in a short plain field like `5`, `4.9` or `5.36`, of which there are as many as rows.
+#[expect(clippy::inline_always, reason = "a call would take as long as it does")]
+#[inline(always)]
+fn short_magnitude(field: &[u8]) -> Option<u32> {
+    let text = match *field {
+        [ones, point, tenths, hundredths] => [ones, point, tenths, hundredths],
+        [ones, point, tenths] => [ones, point, tenths, b'0'],
+        [ones] => [ones, b'.', b'0', b'0'],
         _ => return None,
     };
-    Magnitude::new(value).ok()
+    // What is left of each byte after subtracting the form: a digit or, of the point, nothing.
+    let digits = u32::from_le_bytes(text) ^ u32::from_le_bytes(*b"0.00");
+    // Adding lifts the top bit of each byte that is more.
+    if (digits | digits.wrapping_add(0x7676_7f76)) & 0x8080_8080 != 0 {
+        return None;
+    }
+    let [ones, _, tenths, hundredths] = digits.to_le_bytes().map(u32::from);
+    Some(ones * 100 + tenths * 10 + hundredths)
+}
+
+/// The same value as by the general way, because a quotient of two exact numbers is rounded once.
+#[inline]
+fn hundredths_as_magnitude(hundredths: u32) -> Option<Magnitude> {
+    Magnitude::new(f64::from(hundredths) / 100.0).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn short(text: &str) -> Option<Magnitude> {
+        short_magnitude(text.as_bytes()).and_then(hundredths_as_magnitude)
+    }
+
     #[test]
     fn short_magnitudes_have_the_value_of_the_general_way() {
         for hundredths in 0..1_000 {
             let (ones, rest) = (hundredths / 100, hundredths % 100);
             for text in [format!("{ones}"), format!("{ones}.{}", rest / 10), format!("{ones}.{rest:02}")] {
-                assert_eq!(short_magnitude(text.as_bytes()), text.parse().ok(), "{text}");
-                assert!(is_short_magnitude(text.as_bytes()), "{text}");
+                assert_eq!(short(&text), text.parse().ok(), "{text}");
             }
         }
-        for text in ["", "-1", "12", "5.", ".5", "5.x", "5.123", "x", "5,1", "5e1"] {
-            assert_eq!(short_magnitude(text.as_bytes()), None, "{text}");
-            assert!(!is_short_magnitude(text.as_bytes()), "{text}");
+        for text in ["", "-1", "12", "5.", ".5", "5.x", "5.123", "x", "5,1", "5e1", "x.5", "5.5x", ".55", "5..5"] {
+            assert_eq!(short(text), None, "{text}");
         }
     }
 }

@@ -77,7 +77,8 @@ impl StampReader {
     }
 
     /// The time at the start of a row, if it stands there in the usual form and alone in its field.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "the caller decides for which processor it is compiled")]
+    #[inline(always)]
     pub(super) fn read_at_start(&mut self, row: &[u8]) -> Option<Timestamp> {
         let (stamp, rest) = row.split_first_chunk()?;
         let alone = self.format == TimeFormat::Rfc3339 && rest.first().is_none_or(|byte| *byte == b',');
@@ -85,7 +86,8 @@ impl StampReader {
     }
 
     /// `2015-01-01T08:49:53.200Z`, the form of the USGS. Anything unusual in it is left to the general way.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "the caller decides for which processor it is compiled")]
+    #[inline(always)]
     fn read_usual(&mut self, stamp: &[u8; 24]) -> Option<Timestamp> {
         let (date, time) = stamp.split_first_chunk::<10>()?;
         if *date != self.date {
@@ -100,15 +102,15 @@ impl StampReader {
         if wrong & 0x8080_8080_8080_8080 != 0 {
             return None;
         }
-        let digit = |bytes: u64, place: usize| i64::from(bytes.to_le_bytes()[place]);
-        let hours = digit(early, 1) * 10 + digit(early, 2);
-        let minutes = digit(early, 4) * 10 + digit(early, 5);
-        let seconds = digit(late, 1) * 10 + digit(late, 2);
-        let millis = digit(late, 4) * 100 + digit(late, 5) * 10 + digit(late, 6);
+        // Each byte ten times and its neighbour: no sum is above 99, so none runs over into the next byte.
+        let pairs = |digits: u64| (digits * 10).wrapping_add(digits >> 8).to_le_bytes();
+        let ([_, hours, _, _, minutes, ..], [_, seconds, _, _, centis, ..]) = (pairs(early), pairs(late));
         if hours > 23 || minutes > 59 || seconds > 59 {
             return None;
         }
-        let in_day = (hours * 3_600 + minutes * 60 + seconds) * TICKS_PER_SECOND + millis * TICKS_PER_MILLISECOND;
+        let millis = i64::from(centis) * 10 + i64::from(late.to_le_bytes()[6]);
+        let minutes = i64::from(hours) * 60 + i64::from(minutes);
+        let in_day = (minutes * 60 + i64::from(seconds)) * TICKS_PER_SECOND + millis * TICKS_PER_MILLISECOND;
         Timestamp::from_ticks(self.day_start + in_day).ok()
     }
 }

@@ -17,7 +17,7 @@ fn plainly(text: &str, query: &Query) -> Result<Vec<Timestamp>, u64> {
     while reader.read_record(&mut record).expect("UTF-8 from memory") {
         let start = record.position().expect("from a reader").byte();
         let start = skip_line_ends(text, usize::try_from(start).expect("small"));
-        let line = line_at(text, start);
+        let line = || line_at(text, start);
         if strict.is_some_and(|bad| start >= bad) {
             return Err(line_at(text, strict.unwrap_or(start)));
         }
@@ -27,12 +27,12 @@ fn plainly(text: &str, query: &Query) -> Result<Vec<Timestamp>, u64> {
         }
         let place = |name: &str| columns.iter().position(|column| column == name);
         if record.len() != columns.len() {
-            return Err(line);
+            return Err(line());
         }
-        let at: Timestamp = record[place("time").expect("a time column")].parse().map_err(|_| line)?;
+        let at: Timestamp = record[place("time").expect("a time column")].parse().map_err(|_| line())?;
         let magnitude = match place("mag").map(|place| &record[place]) {
             None | Some("") => None,
-            Some(text) => Some(text.parse::<Magnitude>().map_err(|_| line)?),
+            Some(text) => Some(text.parse::<Magnitude>().map_err(|_| line())?),
         };
         if query.filter.min_magnitude.is_none_or(|least| magnitude.is_some_and(|found| found >= least)) {
             times.push(at);
@@ -129,6 +129,19 @@ fn some_file() -> impl Strategy<Value = String> {
     )
 }
 
+/// The rows of a file again and again, so that they are found strip by strip and piece by piece, ever elsewhere in them;
+/// from `turn` on, if carriage returns are new to it, each line ends with one.
+fn many_times(text: &str, times: usize, turn: usize) -> String {
+    let (header, body) = text.split_once('\n').unwrap_or((text, ""));
+    let end = if body.is_empty() || body.ends_with('\n') { "" } else { "\n" };
+    let mut long = format!("{header}\n");
+    for round in 0..times {
+        let body = format!("{body}{end}");
+        long.push_str(&if round >= turn && !text.contains('\r') { body.replace('\n', "\r\n") } else { body });
+    }
+    long
+}
+
 fn fast(text: &str, query: &Query) -> Result<Vec<Timestamp>, u64> {
     read(text.as_bytes(), query).map_err(|error| match error {
         CatalogueError::Row(row) => row.line,
@@ -164,5 +177,37 @@ proptest! {
         let damaged = format!("{}{damage}{rest}", &text[..place]);
         let query = Query::default();
         prop_assert_eq!(fast(&damaged, &query), plainly(&damaged, &query), "{:?}", damaged);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn both_find_the_same_in_a_long_file(
+        text in some_file(),
+        times in 1_usize..150,
+        turn in 0_usize..150,
+        damage in prop::option::of((any::<prop::sample::Index>(), prop::sample::select(vec!["\"", ",", "\n", "\r", "x"]))),
+    ) {
+        let mut long = many_times(&text, times, turn);
+        if let Some((place, damage)) = damage {
+            let body = long.find('\n').map_or(long.len(), |end| end + 1);
+            let place = body + place.index(long.len() - body + 1);
+            let place = (place..=long.len()).find(|place| long.is_char_boundary(*place)).unwrap_or(long.len());
+            long.insert_str(place, damage);
+        }
+        let query = Query::default();
+        prop_assert!(fast(&long, &query) == plainly(&long, &query), "{times} times {text:?}, {damage:?}");
+    }
+}
+
+#[test]
+fn rows_shorter_than_a_chunk_are_all_found() {
+    for rows in [1, 63, 64, 127, 128, 129, 5_000] {
+        for row in ["2025-01-01,5", "2025-01-01T00:00:00.000Z,5.1", "2025-01-01T00:00:00.000Z,\"5.1\"", "2025-01-01,5\n\n\n\n"] {
+            let text = format!("time,mag\n{}", format!("{row}\n").repeat(rows));
+            assert_eq!(fast(&text, &Query::default()).map(|times| times.len()), Ok(rows), "{row:?}");
+        }
     }
 }
