@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::event::Event;
+use crate::identity::Change;
 use crate::rate::Rate;
+use crate::revision::before_and_after;
 use crate::time::{Span, Timestamp};
 
 /// An event first alerted longer than this after its origin is marked late.
@@ -28,11 +30,42 @@ pub struct Alert {
 #[serde(rename_all = "snake_case")]
 pub enum Content {
     /// One event that matches the subscriber's interest.
-    Event { event: Box<Event>, late: bool },
+    Event {
+        event: Box<Event>,
+        late: bool,
+        /// Whether it was to be confirmed, and was not in time.
+        #[serde(default)]
+        unconfirmed: bool,
+    },
     /// What was withheld since the last digest.
     Digest(Digest),
+    /// An event that the subscriber was told of has changed.
+    Update(Box<Update>),
+    /// The service withdrew an event that the subscriber was told of.
+    Withdrawal { event: Box<Event>, of: First },
     /// A test of the subscription that the operator asked for, with an event that never happened.
     Exercise(Box<Event>),
+}
+
+/// The message that first told a subscriber of an event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct First {
+    pub id: String,
+    /// The alert's `created_at`.
+    pub sent_at: Timestamp,
+    /// Whether it was a digest, which may tell of other events as well.
+    pub digest: bool,
+}
+
+/// What changed since the subscriber was last told of an event.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Update {
+    pub event: Event,
+    /// As the subscriber was last told.
+    pub before: Event,
+    /// In the order of [`Change`], never empty.
+    pub changes: Vec<Change>,
+    pub of: First,
 }
 
 /// The events withheld from one subscriber, so that nothing is withheld in silence.
@@ -76,13 +109,27 @@ impl Alert {
     #[must_use]
     pub fn title(&self) -> String {
         match &self.content {
-            Content::Event { event, late: false } => event.title(),
-            Content::Event { event, late: true } => format!("{} (late)", event.title()),
+            Content::Event { event, late, unconfirmed } => {
+                let late = if *late { " (late)" } else { "" };
+                format!("{}{}{late}", event.title(), if *unconfirmed { " (unconfirmed)" } else { "" })
+            }
             Content::Digest(digest) => match digest.events.first() {
                 Some(largest) => format!("{} withheld, the largest {}", earthquakes(digest.count), largest.title()),
                 None => format!("{} withheld", earthquakes(digest.count)),
             },
             Content::Exercise(event) => format!("EXERCISE: {}", event.title()),
+            Content::Update(update) => update.title(),
+            Content::Withdrawal { event, .. } => format!("WITHDRAWN: {}", event.title()),
+        }
+    }
+
+    /// The id of the message that first told of the event, where this is a later one.
+    #[must_use]
+    pub fn follows(&self) -> Option<&str> {
+        match &self.content {
+            Content::Update(update) => Some(&update.of.id),
+            Content::Withdrawal { of, .. } => Some(&of.id),
+            Content::Event { .. } | Content::Digest(_) | Content::Exercise(_) => None,
         }
     }
 
@@ -90,9 +137,29 @@ impl Alert {
     #[must_use]
     pub fn largest(&self) -> Option<&Event> {
         match &self.content {
-            Content::Event { event, .. } | Content::Exercise(event) => Some(event),
+            Content::Event { event, .. } | Content::Withdrawal { event, .. } | Content::Exercise(event) => Some(event),
             Content::Digest(digest) => digest.events.first(),
+            Content::Update(update) => Some(&update.event),
         }
+    }
+}
+
+impl Update {
+    /// `UPDATE: M 5.0 → 5.7 - 24 km S of …`, or what else changed most: `UPDATE: M 5.7 - 24 km S of … (alert level none → orange)`.
+    fn title(&self) -> String {
+        let (before, event) = (&self.before, &self.event);
+        if before.magnitude != event.magnitude {
+            let was = before.magnitude.map_or_else(|| "?".to_owned(), |m| m.to_string());
+            let title = event.title();
+            return format!("UPDATE: M {was} → {}", title.strip_prefix("M ").unwrap_or(&title));
+        }
+        let urgent = [Change::Status, Change::Tsunami, Change::Pager, Change::Kind, Change::Place];
+        let first = urgent.into_iter().find(|change| self.changes.contains(change)).or(self.changes.first().copied());
+        let what = first.map_or_else(String::new, |change| {
+            let (was, is) = before_and_after(change, before, event);
+            format!(" ({change} {was} → {is})")
+        });
+        format!("UPDATE: {}{what}", event.title())
     }
 }
 

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::event::Magnitude;
+use crate::identity::unlinked::Likeness;
 use crate::news::FirstRun;
 use crate::time::Span;
 
@@ -38,6 +39,14 @@ pub struct FeedConfig {
     pub min_magnitude: Magnitude,
     pub max_age: Span,
     pub first_run: FirstRun,
+    /// How far apart two networks' solutions of one quake may lie, and how long they may stay unlinked.
+    pub duplicate_within: Span,
+    pub duplicate_km: f64,
+    pub duplicate_magnitude: f64,
+    pub duplicate_for: Span,
+    /// From which magnitude an event that one network alone gives automatically awaits confirmation, and how long.
+    pub confirm_from: Option<Magnitude>,
+    pub confirm_for: Span,
     /// Named in the User-Agent, so that the service can reach the operator.
     pub contact: Option<String>,
 }
@@ -83,12 +92,19 @@ pub enum ConfigError {
 
 impl Default for FeedConfig {
     fn default() -> FeedConfig {
+        let likeness = Likeness::default();
         FeedConfig {
             url: "https://earthquake.usgs.gov/earthquakes/feed/v1.0/summary/4.5_day.geojson".into(),
             poll: Span::from_seconds(60),
             min_magnitude: crate::interest::Interest::default().min_magnitude,
             max_age: Span::from_seconds(86_400),
             first_run: FirstRun::Baseline,
+            duplicate_within: likeness.within,
+            duplicate_km: likeness.within_km,
+            duplicate_magnitude: likeness.magnitudes,
+            duplicate_for: likeness.patience,
+            confirm_from: None,
+            confirm_for: Span::from_seconds(600),
             contact: None,
         }
     }
@@ -97,7 +113,23 @@ impl Default for FeedConfig {
 /// The known keys, a section at a time; the empty section is the top level.
 const KEYS: [(&str, &[&str]); 5] = [
     ("", &["database", "feed", "email", "webhook", "web"]),
-    ("feed", &["url", "poll", "min_magnitude", "max_age", "first_run", "contact"]),
+    (
+        "feed",
+        &[
+            "url",
+            "poll",
+            "min_magnitude",
+            "max_age",
+            "first_run",
+            "duplicate_within",
+            "duplicate_km",
+            "duplicate_magnitude",
+            "duplicate_for",
+            "confirm_from",
+            "confirm_for",
+            "contact",
+        ],
+    ),
     ("email", &["from", "smtp", "smtp_username", "smtp_password_file", "smtp_ca_file"]),
     ("webhook", &["allow_private"]),
     ("web", &["listen"]),

@@ -10,6 +10,8 @@ use crate::time::Timestamp;
 
 /// The longest event id that is accepted, in bytes. Real ones have about ten.
 pub const MAX_ID_BYTES: usize = 64;
+/// The status of an event that the service has withdrawn.
+pub const WITHDRAWN: &str = "deleted";
 /// The longest place name that is kept, in characters; the rest is cut off.
 pub const MAX_PLACE_CHARS: usize = 200;
 
@@ -283,6 +285,12 @@ impl Event {
         let magnitude = self.magnitude.map_or_else(|| "?".to_owned(), |m| m.to_string());
         let place = if self.place.is_empty() { "unnamed place" } else { &self.place };
         format!("M {magnitude} - {place}")
+    }
+
+    /// Whether the service has withdrawn it.
+    #[must_use]
+    pub fn is_withdrawn(&self) -> bool {
+        self.status == WITHDRAWN
     }
 }
 

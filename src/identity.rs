@@ -8,6 +8,10 @@
 //!   is newer because it came later. An older sighting, as a cache may hand out, changes nothing but the ids.
 //! - Ids are never lost: what is kept has the ids of everything that went into it. An event that the service splits again
 //!   therefore stays one.
+//!
+//! Sightings that share no id with anything known may still be of a known quake: [`unlinked`] tells.
+
+pub mod unlinked;
 
 use std::fmt;
 
@@ -143,9 +147,19 @@ fn ids(event: &Event) -> impl Iterator<Item = &EventId> {
     std::iter::once(&event.id).chain(&event.ids)
 }
 
+/// The event with the ids of another that turned out to be the same.
+#[must_use]
+pub fn with_ids_of(event: Event, other: &Event) -> Event {
+    let updated_at = event.updated_at;
+    Event { updated_at, ..united(event, &[other]) }
+}
+
 /// The newest version: `seen` unless a known one is newer by its own word. Of known ones that are as new, the earliest known.
+/// A deletion is as new as what it deleted: a copy out of a cache does not bring that back.
 fn newest<'a>(known: &[&'a Event], seen: &'a Event) -> &'a Event {
-    let newer_than_seen = known.iter().filter(|event| seen.updated_at.is_some() && event.updated_at > seen.updated_at);
+    let newer =
+        |event: &Event| event.updated_at > seen.updated_at || (event.is_withdrawn() && event.updated_at == seen.updated_at);
+    let newer_than_seen = known.iter().filter(|event| seen.updated_at.is_some() && newer(event));
     newer_than_seen.copied().reduce(|best, event| if event.updated_at > best.updated_at { event } else { best }).unwrap_or(seen)
 }
 

@@ -15,6 +15,7 @@ pub mod plain;
 pub mod plan;
 pub mod quiet;
 pub mod rate;
+pub mod revision;
 pub mod subscriber;
 pub mod time;
 

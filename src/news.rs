@@ -6,10 +6,14 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Event, Magnitude};
+use crate::identity::unlinked::{Likeness, networks};
 use crate::time::{Span, Timestamp};
 
 /// An origin up to this far ahead of our clock is a difference of clocks, not a mistake.
 pub const CLOCK_TOLERANCE: Span = Span::from_seconds(300);
+
+/// The status of an event that nobody has looked at.
+const AUTOMATIC: &str = "automatic";
 
 /// What to do with the feed's content at the very first poll of a database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +34,29 @@ pub struct EventRules {
     /// An event first seen later than this after its origin (exclusive) is recorded, never alerted; nor is a later revision.
     pub max_age: Span,
     pub first_run: FirstRun,
+    /// Which sightings without a common id are of one quake.
+    pub likeness: Likeness,
+    /// Which events await confirmation; `None`: none does.
+    pub confirm: Option<Confirmation>,
+}
+
+/// Which events one network's automatic solution does not make believable, and how long they wait for better.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Confirmation {
+    /// This magnitude or more.
+    pub from: Magnitude,
+    pub wait: Span,
+}
+
+/// How sure it is that an event is what is said of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Confidence {
+    /// As sure as events are.
+    Sure,
+    /// Nobody is asked before it is confirmed, or until then.
+    Awaited { until: Timestamp },
+    /// It was not confirmed in time.
+    Unconfirmed,
 }
 
 /// What becomes of an event before any subscriber is asked.
@@ -64,6 +91,28 @@ impl EventRules {
     #[must_use]
     pub fn asks(&self, fate: Fate, event: &Event, now: Timestamp) -> bool {
         fate.may_be_news() && now.since(event.origin_at) <= self.max_age
+    }
+
+    /// How sure an event is at `now`, given how sure it was and what was known of it, if anything was, and whether another
+    /// network knows the quake. What was believed at a magnitude that awaits confirmation stays believed.
+    #[must_use]
+    pub fn confidence(
+        &self,
+        before: Option<(Confidence, &Event)>,
+        event: &Event,
+        known_to_others: bool,
+        now: Timestamp,
+    ) -> Confidence {
+        let Some(Confirmation { from, wait }) = self.confirm else { return Confidence::Sure };
+        let large = |event: &Event| event.magnitude.is_some_and(|magnitude| magnitude >= from);
+        if known_to_others || !large(event) || event.status != AUTOMATIC || networks(event).len() > 1 {
+            return Confidence::Sure;
+        }
+        match before {
+            Some((Confidence::Sure, known)) if large(known) => Confidence::Sure,
+            Some((Confidence::Sure, _)) | None => Confidence::Awaited { until: now.plus(wait) },
+            Some((confidence, _)) => confidence,
+        }
     }
 
     /// The fate of an event first seen at `now`, at the very first poll or later.

@@ -2,6 +2,8 @@
 //!
 //! Pure: it changes the limiter it is given and answers with what to write; the store commits both together or neither.
 
+mod later;
+
 use std::cmp::Reverse;
 use std::fmt;
 use std::str::FromStr;
@@ -12,6 +14,8 @@ use crate::limiter::{Limiter, Outlook, Passage, Request, Ruling, Verdict};
 use crate::quiet::{QuietHours, Zone};
 use crate::subscriber::{Excess, Mode, Subscriber};
 use crate::time::{Span, Timestamp};
+
+pub use later::{Told, UpdateOutcome, UpdatePlan, update, withdrawal};
 
 /// With `--excess delay`, what waited longer than this goes into a digest.
 pub const MAX_WAIT: Span = Span::from_seconds(6 * 3_600);
@@ -65,6 +69,8 @@ pub struct Message {
 pub struct Held {
     pub event: Event,
     pub withheld_at: Timestamp,
+    /// Whether it was to be confirmed, and was not in time.
+    pub unconfirmed: bool,
     /// Whether quiet hours hold it, which the limiter was not asked about.
     pub quiet: bool,
 }
@@ -171,15 +177,20 @@ fn quiet_for(subscriber: &Subscriber, magnitude: Option<Magnitude>) -> Option<Qu
 }
 
 /// Decides on an event that matches the subscriber's interest, and says why.
-pub fn decide(subscriber: &Subscriber, limiter: &mut Limiter, event: &Event, now: Timestamp) -> Plan {
+///
+/// `unconfirmed`: it was to be confirmed and was not in time, which the message says.
+pub fn decide(subscriber: &Subscriber, limiter: &mut Limiter, event: &Event, unconfirmed: bool, now: Timestamp) -> Plan {
     let Judgement { answer, outcome, wake_at } = judge(subscriber, limiter, event.magnitude, now);
     let mut outlook = limiter.outlook(now, subscriber.policy.request(event.magnitude));
     if let Answer::Quiet { until } = answer {
         outlook.retry_at = Some(until);
     }
-    let reason = reason(subscriber, event, &answer, &outlook, now);
+    let mut reason = reason(subscriber, event, &answer, &outlook, now);
+    if unconfirmed {
+        reason.push_str("; unconfirmed: only one network's automatic solution says so, and the time to confirm it ran out");
+    }
     let message = (outcome == Outcome::Alerted)
-        .then(|| alone(event, explain(subscriber, limiter, reason.clone(), now), answer.departs_at(now), now));
+        .then(|| alone(event, unconfirmed, explain(subscriber, limiter, reason.clone(), now), answer.departs_at(now), now));
     Plan { outcome, reason, answer, outlook, message, wake_at }
 }
 
@@ -259,20 +270,21 @@ pub fn release(subscriber: &Subscriber, limiter: &mut Limiter, held: &[Held], no
             Release::Now { message: Box::new(message), outcome: Outcome::Digested, reason, held: told }
         }
         Turn::Alone { at, answer } => {
-            let Held { event, withheld_at, quiet } = &held[at];
+            let Held { event, withheld_at, quiet, unconfirmed } = &held[at];
             let waited = if *quiet { "held for quiet hours" } else { "waited its turn" };
             let outlook = limiter.outlook(now, subscriber.policy.request(event.magnitude));
             let reason = format!("{waited} since {withheld_at}; {}", reason(subscriber, event, &answer, &outlook, now));
-            let message = alone(event, explain(subscriber, limiter, reason.clone(), now), answer.departs_at(now), now);
+            let message =
+                alone(event, *unconfirmed, explain(subscriber, limiter, reason.clone(), now), answer.departs_at(now), now);
             Release::Now { message: Box::new(message), outcome: Outcome::Alerted, reason, held: vec![at] }
         }
     }
 }
 
 /// The message about one event.
-fn alone(event: &Event, explanation: Explanation, due_at: Timestamp, now: Timestamp) -> Message {
+fn alone(event: &Event, unconfirmed: bool, explanation: Explanation, due_at: Timestamp, now: Timestamp) -> Message {
     let late = now.since(event.origin_at) > LATE_AFTER;
-    Message { content: Content::Event { event: Box::new(event.clone()), late }, explanation, due_at }
+    Message { content: Content::Event { event: Box::new(event.clone()), late, unconfirmed }, explanation, due_at }
 }
 
 fn why_digest(held: &[Held], told: &[usize]) -> String {

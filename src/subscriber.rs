@@ -37,6 +37,8 @@ pub struct Subscriber {
     pub excess: Excess,
     #[serde(default)]
     pub mode: Mode,
+    #[serde(default)]
+    pub updates: Updates,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quiet: Option<QuietHours>,
 }
@@ -62,6 +64,19 @@ pub enum Mode {
     Enforce,
     /// Decides and records, but withholds nothing: shows what a limit would do.
     Shadow,
+}
+
+/// Of which changes to what it was told a subscriber hears.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Updates {
+    /// Of none, not even that an event was withdrawn.
+    None,
+    /// Of major ones, as `revision` has them, and of withdrawals.
+    #[default]
+    Major,
+    /// Of all that a reader sees, and of withdrawals.
+    All,
 }
 
 /// Whether a subscriber takes part.
@@ -246,6 +261,7 @@ macro_rules! words {
 words! {
     Excess { Digest = "digest", Delay = "delay", Drop = "drop" } "digest, delay or drop";
     Mode { Enforce = "enforce", Shadow = "shadow" } "enforce or shadow";
+    Updates { None = "none", Major = "major", All = "all" } "none, major or all";
     Standing { Active = "active", Paused = "paused", Disabled = "disabled" } "active, paused or disabled";
 }
 

@@ -35,6 +35,7 @@ fn check(global: &Global) -> Result<(), Failure> {
         let found = std::fs::File::open(&file);
         found.map_err(|fault| Failure::usage(format!("{}: cannot read {}: {fault}", loaded.at("feed.url"), file.display())))?;
     }
+    loaded.event_rules()?;
     loaded.check_delivery()?;
     let source = loaded.path.as_ref().map_or("no file, only defaults".to_owned(), |path| path.display().to_string());
     let email = loaded.config.email.smtp.as_deref().unwrap_or("none: what would be sent is logged");

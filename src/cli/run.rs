@@ -37,7 +37,7 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     install_crypto();
     let loaded = Loaded::read(global)?;
     // Everything that can be wrong with the configuration is found before anything is touched.
-    let (url, rules, delivery) = (loaded.feed_url()?, loaded.event_rules(), loaded.delivery()?);
+    let (url, rules, delivery) = (loaded.feed_url()?, loaded.event_rules()?, loaded.delivery()?);
     let path = loaded.database(global);
     let _lock = DaemonLock::acquire(&path)?;
     let store = Store::open(&path)?;

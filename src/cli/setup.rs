@@ -10,7 +10,8 @@ use crate::delivery::{
     WebhookSettings,
 };
 use crate::feed::{Feed, FeedUrl, Settings as FeedSettings};
-use crate::news::EventRules;
+use crate::identity::unlinked::Likeness;
+use crate::news::{Confirmation, EventRules};
 use crate::store::Store;
 use crate::time::Timestamp;
 
@@ -65,9 +66,17 @@ impl Loaded {
     }
 
     /// Which events are recorded and can be news.
-    pub fn event_rules(&self) -> EventRules {
+    pub fn event_rules(&self) -> Result<EventRules, Failure> {
         let feed = &self.config.feed;
-        EventRules { min_magnitude: feed.min_magnitude, max_age: feed.max_age, first_run: feed.first_run }
+        let likeness = Likeness {
+            within: feed.duplicate_within,
+            within_km: feed.duplicate_km,
+            magnitudes: feed.duplicate_magnitude,
+            patience: feed.duplicate_for,
+        };
+        let confirm = feed.confirm_from.map(|from| Confirmation { from, wait: feed.confirm_for });
+        likeness.check().map_err(|fault| Failure::usage(self.at(&format!("feed.{fault}"))))?;
+        Ok(EventRules { min_magnitude: feed.min_magnitude, max_age: feed.max_age, first_run: feed.first_run, likeness, confirm })
     }
 
     /// The channels that alerts leave by.

@@ -3,35 +3,65 @@
 use super::Database;
 use crate::clock::Clock;
 use crate::event::Event;
-use crate::plan::{self, Release};
-use crate::store::{Chunk, Store, StoreError};
+use crate::plan::{self, Release, UpdatePlan};
+use crate::store::{Candidate, Chunk, Listener, Store, StoreError, UpdateChunk};
 use crate::time::Timestamp;
 
 /// What one step of dispatch did.
 #[derive(Debug)]
 pub enum Dispatched {
+    /// Gave up waiting for an event's confirmation: subscribers are asked now.
+    Unconfirmed { event: Box<Event> },
     /// Decided an event for one chunk of subscribers.
     Decided { event: Box<Event>, chunk: Chunk },
     /// Asked a subscriber's limiter again on behalf of what was withheld.
     Asked { subscriber: String, release: Option<Release> },
+    /// Told an event's newest version to one chunk of those who had been told of it.
+    Updated { event: Box<Event>, chunk: UpdateChunk },
+    /// Asked a subscriber's limiter again on behalf of an update that waits.
+    UpdateAsked { subscriber: String, plan: Option<UpdatePlan> },
 }
 
-/// One step: the largest undecided event for its next chunk of subscribers, or else one subscriber of whom something is
-/// withheld and whose limiter may allow a message now. `None` when nothing is left to do at `now`.
+/// One step: an event whose time to be confirmed ran out, or else the largest undecided event for its next chunk of subscribers, or else one subscriber of whom something is
+/// withheld and whose limiter may allow a message now, or else, since what is new comes before what has changed, an update.
+/// `None` when nothing is left to do at `now`.
 ///
 /// # Errors
 /// [`StoreError`] if the database cannot be read or written; nothing was decided then.
 pub fn step(store: &mut Store, now: Timestamp) -> Result<Option<Dispatched>, StoreError> {
+    if let Some(event) = store.give_up_confirmation(now)? {
+        return Ok(Some(Dispatched::Unconfirmed { event: Box::new(event) }));
+    }
     if let Some(task) = store.next_dispatch()? {
-        let chunk = store
-            .decide_chunk(&task, now, |candidate, event| plan::decide(candidate.subscriber, candidate.limiter, event, now))?;
+        let chunk = store.decide_chunk(&task, now, |candidate, event| {
+            plan::decide(candidate.subscriber, candidate.limiter, event, task.unconfirmed, now)
+        })?;
         return Ok(Some(Dispatched::Decided { event: Box::new(task.event), chunk }));
     }
-    let Some(waking) = store.waking(now)? else { return Ok(None) };
+    let Some(waking) = store.waking(now)? else { return update(store, now) };
     let release = store.release(waking.subscriber_key, now, |candidate, held| {
         plan::release(candidate.subscriber, candidate.limiter, held, now)
     })?;
     Ok(Some(Dispatched::Asked { subscriber: waking.name, release }))
+}
+
+/// One step of telling what has changed: the largest updated event for its next chunk of those who were told of it, or else
+/// one subscriber for whom an update waits.
+fn update(store: &mut Store, now: Timestamp) -> Result<Option<Dispatched>, StoreError> {
+    let decide = |Listener { candidate: Candidate { subscriber, limiter }, told, event, changes }: Listener<'_>| {
+        if event.is_withdrawn() {
+            plan::withdrawal(subscriber, limiter, told, event, now)
+        } else {
+            plan::update(subscriber, limiter, told, event, &changes, now)
+        }
+    };
+    if let Some(task) = store.next_update()? {
+        let chunk = store.update_chunk(&task, now, decide)?;
+        return Ok(Some(Dispatched::Updated { event: Box::new(task.event), chunk }));
+    }
+    let Some(waiting) = store.waiting_update(now)? else { return Ok(None) };
+    let plan = store.release_update(waiting.subscriber_key, now, decide)?;
+    Ok(Some(Dispatched::UpdateAsked { subscriber: waiting.subscriber, plan }))
 }
 
 /// Steps until nothing is left to do, telling `observe` of each, with the database free for others in between.

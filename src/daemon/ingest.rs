@@ -6,7 +6,7 @@ use super::{DaemonError, Database};
 use crate::clock::Clock;
 use crate::feed::{Feed, Poll};
 use crate::news::EventRules;
-use crate::store::Ingested;
+use crate::store::{Ingested, Store};
 
 /// Polls one feed and records what it shows.
 pub struct Ingester {
@@ -28,8 +28,15 @@ impl Ingester {
             tracing::warn!(feature = rejection.index, id, "left out a feature of the feed: {}", rejection.reason);
         }
         let (rules, now, url) = (self.rules, self.clock.now(), self.feed.url().to_string());
-        let record =
-            move |store: &mut crate::store::Store| store.record(&url, snapshot.generated_at, &snapshot.events, &rules, now);
+        let record = move |store: &mut Store| {
+            // First, since a poll that was recorded is not looked at again.
+            let mut withdrawn = 0;
+            for id in &snapshot.deleted {
+                withdrawn += usize::from(store.withdraw(id, now)?);
+            }
+            let ingested = store.record(&url, snapshot.generated_at, &snapshot.events, &rules, now)?;
+            Ok(Ingested { withdrawn, ..ingested })
+        };
         let ingested = self.database.with(record).await?;
         self.feed.accept();
         Ok(Some(ingested))

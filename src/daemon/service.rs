@@ -140,9 +140,14 @@ async fn keep_ingesting(mut ingester: Ingester, poll: Span, nudges: &Nudges, mut
 fn log_ingested(ingested: Option<Ingested>) {
     match ingested {
         None => tracing::debug!("the feed has not changed"),
-        Some(Ingested { new: 0, revised: 0, merged: 0, .. }) => tracing::debug!("nothing new in the feed"),
-        Some(Ingested { new, revised, merged, to_dispatch }) => {
-            tracing::info!(new, revised, merged, to_dispatch, "the feed brought news");
+        Some(Ingested { new: 0, revised: 0, merged: 0, withdrawn: 0, notes, .. }) if notes.is_empty() => {
+            tracing::debug!("nothing new in the feed");
+        }
+        Some(Ingested { new, revised, merged, withdrawn, to_dispatch, notes }) => {
+            tracing::info!(new, revised, merged, withdrawn, to_dispatch, "the feed brought news");
+            for note in notes {
+                tracing::info!("{note}");
+            }
         }
     }
 }
@@ -190,8 +195,28 @@ fn log_dispatched(dispatched: &Dispatched) {
             let withheld = chunk.decided.len() - alerted;
             tracing::info!(event = %event.id, alerted, withheld, "decided: {}", event.title());
         }
+        Dispatched::Unconfirmed { event } => {
+            tracing::warn!(event = %event.id, "not confirmed in time, so told unconfirmed: {}", event.title());
+        }
         Dispatched::Asked { subscriber, release: Some(Release::Now { reason, .. }) } => tracing::info!(subscriber, "{reason}"),
-        Dispatched::Asked { .. } => {}
+        Dispatched::Updated { event, chunk } => {
+            for (subscriber, plan) in &chunk.decided {
+                tracing::debug!(event = %event.id, subscriber, "update {}: {}", plan.outcome, plan.reason);
+            }
+            for (subscriber, fault) in &chunk.undecided {
+                tracing::error!(event = %event.id, subscriber, "nothing was decided: {fault}");
+            }
+            if !chunk.decided.is_empty() {
+                let sent = chunk.decided.iter().filter(|(_, plan)| plan.message.is_some()).count();
+                let withheld = chunk.decided.len() - sent;
+                let what = if event.is_withdrawn() { "withdrawn" } else { "updated" };
+                tracing::info!(event = %event.id, sent, withheld, "{what}: {}", event.title());
+            }
+        }
+        Dispatched::UpdateAsked { subscriber, plan: Some(plan) } if plan.message.is_some() => {
+            tracing::info!(subscriber, "an update that waited is told: {}", plan.reason);
+        }
+        Dispatched::Asked { .. } | Dispatched::UpdateAsked { .. } => {}
     }
 }
 

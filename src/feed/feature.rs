@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use url::Url;
 
-use crate::event::{Coordinates, Event, EventId, MAX_PLACE_CHARS, Magnitude};
+use crate::event::{Coordinates, Event, EventId, MAX_PLACE_CHARS, Magnitude, WITHDRAWN};
 use crate::interest::Depth;
 use crate::plain::one_line;
 use crate::time::Timestamp;
@@ -63,12 +63,23 @@ struct Properties {
     url: Value,
 }
 
+/// What a feature tells.
+pub(super) enum Seen {
+    Event(Box<Event>),
+    /// The service withdrew the event of this id; the rest of such a feature is often missing.
+    Deleted(EventId),
+}
+
 /// The event that a feature describes.
-pub(super) fn read(json: &str) -> Result<Event, Fault> {
+pub(super) fn read(json: &str) -> Result<Seen, Fault> {
     let feature: Feature = serde_json::from_str(json).map_err(|error| Fault { id: None, reason: excerpt(&error.to_string()) })?;
     let id = event_id(&feature.id).map_err(|reason| Fault { id: None, reason })?;
     let properties = feature.properties.unwrap_or_default();
-    described(&id, &properties, &feature.geometry.unwrap_or_default()).map_err(|reason| Fault { id: Some(id), reason })
+    if properties.status.as_str().is_some_and(|status| status.trim().eq_ignore_ascii_case(WITHDRAWN)) {
+        return Ok(Seen::Deleted(id));
+    }
+    let event = described(&id, &properties, &feature.geometry.unwrap_or_default());
+    event.map(|event| Seen::Event(Box::new(event))).map_err(|reason| Fault { id: Some(id), reason })
 }
 
 fn described(id: &EventId, properties: &Properties, geometry: &Geometry) -> Result<Event, String> {

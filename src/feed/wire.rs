@@ -29,6 +29,8 @@ pub struct Snapshot {
     pub generated_at: Option<Timestamp>,
     /// Each event once, in the order of the feed.
     pub events: Vec<Event>,
+    /// The ids of the events that the service tells to be deleted, in the order of the feed.
+    pub deleted: Vec<EventId>,
     /// The features that are no events, in the order of the feed.
     pub rejected: Vec<Rejection>,
 }
@@ -94,15 +96,18 @@ pub fn parse(bytes: &[u8]) -> Result<Snapshot, FeedError> {
     if features.len() > MAX_FEATURES {
         return Err(FeedError::TooManyFeatures);
     }
-    let mut rejected = Vec::new();
+    let (mut deleted, mut rejected) = (Vec::new(), Vec::new());
     let mut events = Collected::default();
     for (index, raw) in features.into_iter().enumerate() {
         match feature::read(raw.get()) {
-            Ok(event) => events.add(&event),
+            Ok(feature::Seen::Event(event)) => events.add(&event),
+            Ok(feature::Seen::Deleted(id)) => deleted.push(id),
             Err(fault) => rejected.push(Rejection { index, id: fault.id, reason: fault.reason }),
         }
     }
-    Ok(Snapshot { generated_at: feature::instant(&metadata.generated), events: events.into_events(), rejected })
+    // What is shown as well is not gone.
+    deleted.retain(|id| !events.positions.contains_key(id));
+    Ok(Snapshot { generated_at: feature::instant(&metadata.generated), events: events.into_events(), deleted, rejected })
 }
 
 /// Names what stands there instead of a JSON object.

@@ -14,7 +14,7 @@ use crate::subscriber::{Standing, Subscriber};
 use crate::time::Timestamp;
 
 /// Subscribers that one transaction decides on. Small enough that nothing else waits long, large enough to spread the sync.
-const CHUNK: i64 = 1_000;
+pub(super) const CHUNK: i64 = 1_000;
 /// What is held for one subscriber and told in one go; more waits for the next message.
 const MAX_HELD: i64 = 10_000;
 
@@ -27,6 +27,8 @@ pub struct DispatchTask {
     /// When it was last revised, and subscribers were to be asked.
     changed_at: Timestamp,
     baseline: bool,
+    /// Whether it was to be confirmed, and was not in time.
+    pub unconfirmed: bool,
     from: i64,
 }
 
@@ -70,6 +72,7 @@ impl Store {
                         first_seen_at: row.get::<_, At>("first_seen_at")?.0,
                         changed_at: row.get::<_, At>("changed_at")?.0,
                         baseline: row.get("baseline")?,
+                        unconfirmed: row.get("unconfirmed")?,
                         from: row.get("dispatch_from")?,
                     })
                 })
@@ -203,7 +206,7 @@ impl Store {
 }
 
 /// A limiter whose limit was changed since keeps what was spent.
-fn carried(limiter: Option<Limiter>, subscriber: &Subscriber, now: Timestamp) -> Limiter {
+pub(super) fn carried(limiter: Option<Limiter>, subscriber: &Subscriber, now: Timestamp) -> Limiter {
     let limit = subscriber.policy.limit;
     match limiter {
         Some(limiter) if limiter.limit() == limit => limiter,
@@ -295,7 +298,7 @@ fn write_undecided(
     done.map(|_| ()).map_err(step("record that nothing was decided"))
 }
 
-fn write_message(
+pub(super) fn write_message(
     transaction: &Transaction<'_>,
     key: SubscriberKey,
     subscriber: &Subscriber,
@@ -325,7 +328,7 @@ fn write_message(
     Ok(transaction.last_insert_rowid())
 }
 
-fn write_limiter(transaction: &Transaction<'_>, key: SubscriberKey, limiter: &Limiter) -> Result<(), StoreError> {
+pub(super) fn write_limiter(transaction: &Transaction<'_>, key: SubscriberKey, limiter: &Limiter) -> Result<(), StoreError> {
     let sql = "UPDATE subscribers SET limiter = ?2 WHERE subscriber_key = ?1";
     let done = transaction.prepare_cached(sql).and_then(|mut statement| statement.execute(params![key.0, limiter.to_bytes()]));
     done.map(|_| ()).map_err(step("write a limiter's state"))
@@ -349,7 +352,7 @@ fn read_held(transaction: &Transaction<'_>, key: SubscriberKey) -> Result<(Vec<i
         let mut statement = transaction.prepare_cached(queries::HELD)?;
         let rows = statement.query_map(params![key.0, MAX_HELD], |row| {
             let (event, withheld_at) = (row.get::<_, Json<Event>>(1)?.0, row.get::<_, At>(2)?.0);
-            Ok((row.get(0)?, Held { event, withheld_at, quiet: row.get(3)? }))
+            Ok((row.get(0)?, Held { event, withheld_at, quiet: row.get(3)?, unconfirmed: row.get(4)? }))
         })?;
         rows.collect()
     };

@@ -1,22 +1,28 @@
 //! Recording what the feed shows: new events, revisions, merges; and which of them are news.
 
+use std::collections::BTreeSet;
+
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, named_params, params};
 
 use super::rows::{At, Json, Word};
-use super::{Store, StoreError, queries, step};
+use super::{Store, StoreError, confirmations, queries, step, unlinked};
 use crate::event::{Event, Magnitude};
 use crate::identity::{self, Identity, Known};
 use crate::news::{EventRules, Fate};
 use crate::time::Timestamp;
 
 /// What a poll brought.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ingested {
     pub new: usize,
     pub revised: usize,
     pub merged: usize,
+    /// How many the service told to be deleted, which were withdrawn.
+    pub withdrawn: usize,
     /// Of the new and revised ones, those that subscribers are to be asked about.
     pub to_dispatch: usize,
+    /// What an operator may want to know, a line each.
+    pub notes: Vec<String>,
 }
 
 impl Store {
@@ -48,9 +54,11 @@ impl Store {
             .query_row("SELECT polled_at IS NULL FROM installation", [], |row| row.get(0))
             .map_err(step("read the state of the feed"))?;
         let mut ingested = Ingested::default();
+        let mut shown = BTreeSet::new();
         for event in events {
-            record_event(&transaction, event, rules, first_poll, now, &mut ingested)?;
+            shown.extend(record_event(&transaction, event, rules, first_poll, now, &mut ingested)?);
         }
+        unlinked::part_shown(&transaction, &shown, &rules.likeness, now, &mut ingested)?;
         transaction
             .execute(
                 "UPDATE installation SET feed_url = ?1, generated_at = coalesce(?2, generated_at), polled_at = ?3",
@@ -62,6 +70,7 @@ impl Store {
     }
 }
 
+/// Records one event of a poll: the row that it is now, if it is recorded.
 fn record_event(
     transaction: &Transaction<'_>,
     seen: &Event,
@@ -69,28 +78,54 @@ fn record_event(
     first_poll: bool,
     now: Timestamp,
     ingested: &mut Ingested,
-) -> Result<(), StoreError> {
+) -> Result<Option<i64>, StoreError> {
     let known = known_by_any_id(transaction, seen)?;
     match identity::merge(&known, seen) {
+        Identity::New { event } if !rules.records(&event) => Ok(None),
         Identity::New { event } => {
-            if rules.records(&event) {
-                let fate = rules.fate(&event, first_poll, now);
-                insert(transaction, &event, fate, now)?;
-                ingested.new += 1;
-                ingested.to_dispatch += usize::from(fate == Fate::Open);
+            let belonging = unlinked::belongs(transaction, &event, &rules.likeness)?;
+            let fate = rules.fate(&event, first_poll, now);
+            let key = insert(transaction, &event, fate, now)?;
+            if let Some(belonging) = belonging {
+                unlinked::join(transaction, key, &event, &belonging, now, ingested)?;
             }
+            let asked = (&event, fate == Fate::Open);
+            ingested.new += 1;
+            ingested.to_dispatch += usize::from(confirmations::judge(transaction, key, None, asked, rules, now, ingested)?);
+            Ok(Some(key))
         }
-        Identity::Same { key, event } => refresh(transaction, key, &event)?,
+        Identity::Same { key, event } => {
+            refresh(transaction, key, &event)?;
+            Ok(Some(key))
+        }
         Identity::Revised { key, event, changes } => {
             ingested.revised += 1;
-            ingested.to_dispatch += usize::from(revise(transaction, key, &event, &named(&changes), rules, now)?);
+            renew(transaction, &known, (key, &event, &changes), rules, now, ingested)?;
+            Ok(Some(key))
         }
         Identity::Merged { key, absorbed, event, changes } => {
             ingested.merged += 1;
             absorb(transaction, key, &absorbed, now)?;
-            ingested.to_dispatch += usize::from(revise(transaction, key, &event, &named(&changes), rules, now)?);
+            renew(transaction, &known, (key, &event, &changes), rules, now, ingested)?;
+            Ok(Some(key))
         }
     }
+}
+
+/// Revises an event, and looks again at what was thought of it.
+fn renew(
+    transaction: &Transaction<'_>,
+    known: &[Known<i64>],
+    (key, event, changes): (i64, &Event, &[identity::Change]),
+    rules: &EventRules,
+    now: Timestamp,
+    ingested: &mut Ingested,
+) -> Result<(), StoreError> {
+    let confidence = confirmations::confidence(transaction, key)?;
+    let before = known.iter().find(|known| known.key == key).map(|known| (confidence, &known.event));
+    let asked = revise(transaction, key, event, &named(changes), rules, now)?;
+    unlinked::part_unlike(transaction, key, &rules.likeness, now, ingested)?;
+    ingested.to_dispatch += usize::from(confirmations::judge(transaction, key, before, (event, asked), rules, now, ingested)?);
     Ok(())
 }
 
@@ -115,7 +150,7 @@ fn known_by_any_id(transaction: &Transaction<'_>, seen: &Event) -> Result<Vec<Kn
     Ok(known)
 }
 
-fn insert(transaction: &Transaction<'_>, event: &Event, fate: Fate, now: Timestamp) -> Result<(), StoreError> {
+fn insert(transaction: &Transaction<'_>, event: &Event, fate: Fate, now: Timestamp) -> Result<i64, StoreError> {
     let sql = "INSERT INTO events (preferred_id, origin_at, magnitude, body, first_seen_at, changed_at, fate, dispatch_from)
                VALUES (:id, :origin_at, :magnitude, :body, :now, :now, :fate, iif(:fate = 'open', 0, NULL))";
     let write = |sql| transaction.prepare_cached(sql);
@@ -129,7 +164,8 @@ fn insert(transaction: &Transaction<'_>, event: &Event, fate: Fate, now: Timesta
         .map_err(step("record a new event"))?;
     let key = transaction.last_insert_rowid();
     write_ids(transaction, key, event)?;
-    write_revision(transaction, key, event, "new", now)
+    write_revision(transaction, key, event, "new", now)?;
+    Ok(key)
 }
 
 /// Keeps what does not matter to anybody, like the time of the service's last touch.
@@ -154,10 +190,13 @@ fn revise(
         .map_err(step("revise an event"))?
         .0;
     let fate = rules.revised(known, event, now);
-    let asked = rules.asks(fate, event, now);
+    let asked = rules.asks(fate, event, now) && !event.is_withdrawn();
+    // Whoever was told of it is told of what is new about it, as long as others are asked; of a return always.
     let sql = "UPDATE events
                SET preferred_id = :id, origin_at = :origin_at, magnitude = :magnitude, body = :body, changed_at = :now,
-                   fate = :fate, dispatch_from = iif(:asked, 0, dispatch_from)
+                   fate = :fate, dispatch_from = iif(:asked AND confirm_by IS NULL, 0, dispatch_from),
+                   update_from = iif(:asked OR (withdrawn_at IS NOT NULL AND NOT :withdrawn), 0, update_from),
+                   withdrawn_at = iif(:withdrawn, withdrawn_at, NULL)
                WHERE event_key = :key";
     transaction
         .prepare_cached(sql)
@@ -165,7 +204,7 @@ fn revise(
             statement.execute(named_params! {
                 ":key": key, ":id": event.id.as_str(), ":origin_at": At(event.origin_at),
                 ":magnitude": event.magnitude.map(Magnitude::value), ":body": Json(event), ":now": At(now),
-                ":fate": Word(fate), ":asked": asked,
+                ":fate": Word(fate), ":asked": asked, ":withdrawn": event.is_withdrawn(),
             })
         })
         .map_err(step("revise an event"))?;
@@ -176,13 +215,13 @@ fn revise(
 
 /// Several known events are one: their ids go to the survivor, whoever was decided on any of them is not asked again, and
 /// whoever was still to be asked about one is asked about the survivor.
-fn absorb(transaction: &Transaction<'_>, survivor: i64, absorbed: &[i64], now: Timestamp) -> Result<(), StoreError> {
+pub(super) fn absorb(transaction: &Transaction<'_>, survivor: i64, absorbed: &[i64], now: Timestamp) -> Result<(), StoreError> {
     for other in absorbed {
         transaction
             .execute("UPDATE event_ids SET event_key = ?1 WHERE event_key = ?2", [survivor, *other])
             .and_then(|_| {
                 transaction.execute(
-                    "UPDATE events SET fate = iif(fate = 'baseline', fate, 'open'), dispatch_from = 0
+                    "UPDATE events SET fate = iif(fate = 'baseline', fate, 'open'), dispatch_from = iif(confirm_by IS NULL, 0, NULL)
                      WHERE event_key = ?1
                        AND EXISTS (SELECT 1 FROM events WHERE event_key = ?2 AND fate = 'open' AND dispatch_from IS NOT NULL)",
                     [survivor, *other],
@@ -190,7 +229,8 @@ fn absorb(transaction: &Transaction<'_>, survivor: i64, absorbed: &[i64], now: T
             })
             .and_then(|_| {
                 transaction.execute(
-                    "UPDATE events SET fate = 'merged', merged_into = ?1, dispatch_from = NULL, changed_at = ?3 WHERE event_key = ?2",
+                    "UPDATE events SET fate = 'merged', merged_into = ?1, dispatch_from = NULL, update_from = NULL, confirm_by = NULL,
+                         changed_at = ?3 WHERE event_key = ?2",
                     params![survivor, other, At(now)],
                 )
             })
@@ -199,11 +239,12 @@ fn absorb(transaction: &Transaction<'_>, survivor: i64, absorbed: &[i64], now: T
                 transaction.execute("UPDATE events SET merged_into = ?1 WHERE merged_into = ?2", [survivor, *other])
             })
             .map_err(step("merge two events"))?;
+        unlinked::inherit(transaction, survivor, *other)?;
     }
     Ok(())
 }
 
-fn write_ids(transaction: &Transaction<'_>, key: i64, event: &Event) -> Result<(), StoreError> {
+pub(super) fn write_ids(transaction: &Transaction<'_>, key: i64, event: &Event) -> Result<(), StoreError> {
     let sql =
         "INSERT INTO event_ids (id, event_key) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET event_key = excluded.event_key";
     let mut insert = transaction.prepare_cached(sql).map_err(step("record an event's ids"))?;
@@ -213,7 +254,7 @@ fn write_ids(transaction: &Transaction<'_>, key: i64, event: &Event) -> Result<(
     Ok(())
 }
 
-fn write_revision(
+pub(super) fn write_revision(
     transaction: &Transaction<'_>,
     key: i64,
     event: &Event,

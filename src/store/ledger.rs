@@ -2,11 +2,12 @@
 
 use rusqlite::{OptionalExtension, Row};
 
+use super::queries::quake_of;
 use super::rows::{At, Json, Word, optional_at};
 use super::subscribers::SubscriberKey;
 use super::{Store, StoreError, step};
 use crate::event::{Event, EventId};
-use crate::plan::Outcome;
+use crate::plan::{Outcome, UpdateOutcome};
 use crate::time::Timestamp;
 
 /// One decision with its delivery.
@@ -26,12 +27,42 @@ pub struct LedgerRow {
     pub settled_at: Option<Timestamp>,
 }
 
+/// One version that was worth telling a subscriber, with its delivery.
+#[derive(Clone, Debug)]
+pub struct UpdateRow {
+    pub subscriber: String,
+    /// The event in this version.
+    pub event: Event,
+    pub withdrawal: bool,
+    pub decided_at: Timestamp,
+    pub outcome: UpdateOutcome,
+    pub reason: String,
+    /// What the limiter said, whatever became of it.
+    pub refused: bool,
+    pub retry_at: Option<Timestamp>,
+    /// The id of the message, where there is one, and its status in the outbox.
+    pub alert_id: Option<String>,
+    pub delivery: Option<String>,
+    pub settled_at: Option<Timestamp>,
+}
+
+/// What became known of an event at one moment.
+#[derive(Clone, Debug)]
+pub struct HistoryRow {
+    pub seen_at: Timestamp,
+    pub event: Event,
+    /// What changed, or what was made of it.
+    pub changes: String,
+}
+
 /// A subscriber's decisions by outcome, and its messages by status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubscriberCounts {
     /// In the order of [`Outcome::ALL`].
     pub outcomes: [u64; Outcome::ALL.len()],
-    /// Messages that were accepted by the destination, digests included.
+    /// Updates and withdrawals, in the order of [`UpdateOutcome::ALL`].
+    pub updates: [u64; UpdateOutcome::ALL.len()],
+    /// Messages that were accepted by the destination, digests and updates included.
     pub delivered: u64,
     /// Messages that wait in the outbox.
     pub due: u64,
@@ -40,23 +71,68 @@ pub struct SubscriberCounts {
 }
 
 impl Store {
-    /// The ledger in order of decision, of one subscriber or all, of one event (with what was merged into it) or all.
+    /// The ledger in order of decision, of one subscriber or all, of one event (with what is one quake with it) or all.
     ///
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be read.
     pub fn ledger(&self, subscriber: Option<SubscriberKey>, event: Option<&EventId>) -> Result<Vec<LedgerRow>, StoreError> {
-        let sql = "SELECT s.name, e.body, d.decided_at, d.outcome, d.reason, d.refused, d.retry_at, o.alert_id, o.status, o.settled_at
+        let sql = concat!(
+            "SELECT s.name, e.body, d.decided_at, d.outcome, d.reason, d.refused, d.retry_at, o.alert_id, o.status, o.settled_at
                    FROM decisions AS d JOIN events AS e USING (event_key) JOIN subscribers AS s ON s.subscriber_key = d.subscriber_key
                    LEFT JOIN outbox AS o USING (delivery_key)
-                   WHERE (?1 IS NULL OR d.subscriber_key = ?1)
-                     AND (?2 IS NULL OR (SELECT event_key FROM event_ids WHERE id = ?2) IN (d.event_key, e.merged_into))
-                   ORDER BY d.decided_at, d.event_key, d.subscriber_key";
+                   WHERE (?1 IS NULL OR d.subscriber_key = ?1) AND (?2 IS NULL OR d.event_key IN ",
+            quake_of!("(SELECT event_key FROM event_ids WHERE id = ?2)"),
+            ") ORDER BY d.decided_at, d.event_key, d.subscriber_key"
+        );
         let read = || -> rusqlite::Result<Vec<LedgerRow>> {
             let mut statement = self.connection.prepare(sql)?;
             let parameters = rusqlite::params![subscriber.map(|key| key.0), event.map(EventId::as_str)];
             statement.query_map(parameters, ledger_row)?.collect()
         };
         read().map_err(step("read the ledger"))
+    }
+
+    /// The updates and withdrawals in order of decision, of one subscriber or all, of one event (with what is one quake with
+    /// it) or all.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be read.
+    pub fn updates(&self, subscriber: Option<SubscriberKey>, event: Option<&EventId>) -> Result<Vec<UpdateRow>, StoreError> {
+        let sql = concat!(
+            "SELECT s.name, r.body, u.kind, u.decided_at, u.outcome, u.reason, u.refused, u.retry_at, o.alert_id, o.status, o.settled_at
+             FROM updates AS u JOIN subscribers AS s ON s.subscriber_key = u.subscriber_key
+             JOIN revisions AS r ON r.event_key = u.event_key AND r.seen_at = u.revision
+             LEFT JOIN outbox AS o ON o.delivery_key = u.delivery_key
+             WHERE (?1 IS NULL OR u.subscriber_key = ?1) AND (?2 IS NULL OR u.event_key IN ",
+            quake_of!("(SELECT event_key FROM event_ids WHERE id = ?2)"),
+            ") ORDER BY u.update_key"
+        );
+        let read = || -> rusqlite::Result<Vec<UpdateRow>> {
+            let mut statement = self.connection.prepare(sql)?;
+            let parameters = rusqlite::params![subscriber.map(|key| key.0), event.map(EventId::as_str)];
+            statement.query_map(parameters, update_row)?.collect()
+        };
+        read().map_err(step("read the updates"))
+    }
+
+    /// What became known of the event with this id, and of all that is one quake with it, in order.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be read.
+    pub fn history(&self, event: &EventId) -> Result<Vec<HistoryRow>, StoreError> {
+        let sql = concat!(
+            "SELECT seen_at, body, changes FROM revisions WHERE event_key IN ",
+            quake_of!("(SELECT event_key FROM event_ids WHERE id = ?1)"),
+            " ORDER BY seen_at, event_key"
+        );
+        let read = || -> rusqlite::Result<Vec<HistoryRow>> {
+            let mut statement = self.connection.prepare(sql)?;
+            let rows = statement.query_map([event.as_str()], |row| {
+                Ok(HistoryRow { seen_at: row.get::<_, At>(0)?.0, event: row.get::<_, Json<Event>>(1)?.0, changes: row.get(2)? })
+            })?;
+            rows.collect()
+        };
+        read().map_err(step("read an event's history"))
     }
 
     /// A subscriber's counts.
@@ -66,11 +142,14 @@ impl Store {
     pub fn counts(&self, key: SubscriberKey) -> Result<SubscriberCounts, StoreError> {
         let outcomes = "SELECT outcome, count(*) FROM decisions WHERE subscriber_key = ?1 GROUP BY outcome";
         let outcomes = self.grouped(outcomes, key).map_err(step("count decisions"))?;
+        let updates = "SELECT outcome, count(*) FROM updates WHERE subscriber_key = ?1 GROUP BY outcome";
+        let updates = self.grouped(updates, key).map_err(step("count updates"))?;
         let messages = "SELECT status, count(*) FROM outbox WHERE subscriber_key = ?1 GROUP BY status";
         let messages = self.grouped(messages, key).map_err(step("count deliveries"))?;
         let of = |counts: &[(String, u64)], word: &str| counts.iter().filter(|(found, _)| found == word).map(|(_, n)| n).sum();
         Ok(SubscriberCounts {
             outcomes: Outcome::ALL.map(|outcome| of(&outcomes, outcome.name())),
+            updates: UpdateOutcome::ALL.map(|outcome| of(&updates, outcome.name())),
             delivered: of(&messages, "delivered"),
             due: of(&messages, "due") + of(&messages, "leased"),
             dead: of(&messages, "dead"),
@@ -93,6 +172,22 @@ impl Store {
         let found = self.connection.query_row(sql, [id.as_str()], |row| row.get::<_, Json<Event>>(0)).optional();
         Ok(found.map_err(step("read an event"))?.map(|body| body.0))
     }
+}
+
+fn update_row(row: &Row<'_>) -> rusqlite::Result<UpdateRow> {
+    Ok(UpdateRow {
+        subscriber: row.get("name")?,
+        event: row.get::<_, Json<Event>>("body")?.0,
+        withdrawal: row.get::<_, String>("kind")? == "withdrawal",
+        decided_at: row.get::<_, At>("decided_at")?.0,
+        outcome: row.get::<_, Word<UpdateOutcome>>("outcome")?.0,
+        reason: row.get("reason")?,
+        refused: row.get("refused")?,
+        retry_at: optional_at(row, "retry_at")?,
+        alert_id: row.get("alert_id")?,
+        delivery: row.get("status")?,
+        settled_at: optional_at(row, "settled_at")?,
+    })
 }
 
 fn ledger_row(row: &Row<'_>) -> rusqlite::Result<LedgerRow> {

@@ -1,6 +1,7 @@
 //! The store: everything SQL. It speaks in domain terms (record these events, decide this chunk, claim these deliveries);
 //! each call that writes is one transaction.
 
+mod confirmations;
 mod decisions;
 mod deliveries;
 mod events;
@@ -9,6 +10,9 @@ mod lock;
 mod queries;
 mod rows;
 mod subscribers;
+mod unlinked;
+mod updates;
+mod withdrawals;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,9 +22,10 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 pub use decisions::{Candidate, Chunk, DispatchTask, Waking};
 pub use deliveries::{Claimed, Settlement};
 pub use events::Ingested;
-pub use ledger::{LedgerRow, SubscriberCounts};
+pub use ledger::{HistoryRow, LedgerRow, SubscriberCounts, UpdateRow};
 pub use lock::DaemonLock;
 pub use subscribers::{StoredSubscriber, SubscriberKey};
+pub use updates::{Listener, UpdateChunk, UpdateTask, WaitingUpdate};
 
 /// How long a statement waits for another process's transaction.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -29,8 +34,11 @@ const LOG_ATTEMPTS: u32 = 1_000;
 const LOG_PAUSE: Duration = Duration::from_millis(10);
 
 /// The migrations in order; `user_version` counts those applied.
-const MIGRATIONS: &[&str] =
-    &[include_str!("../../migrations/0001_first.sql"), include_str!("../../migrations/0002_quiet_hours.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../../migrations/0001_first.sql"),
+    include_str!("../../migrations/0002_quiet_hours.sql"),
+    include_str!("../../migrations/0003_news.sql"),
+];
 
 /// The `application_id` that the first migration writes into the file.
 const APPLICATION_ID: i64 = 0x7468_726F;

@@ -1,33 +1,112 @@
 //! The queries of the hot paths, side by side because a test shows that none of them reads a whole table.
 
-/// The largest event that is not decided for all.
-pub(super) const NEXT_DISPATCH: &str =
-    "SELECT event_key, body, first_seen_at, changed_at, fate = 'baseline' AS baseline, dispatch_from FROM events
-    WHERE dispatch_from IS NOT NULL ORDER BY magnitude DESC, origin_at LIMIT 1";
+/// All events that are one quake with the given one: the one that it was taken for, what was taken for that, and what was
+/// merged into any of these.
+macro_rules! quake_of {
+    ($event:literal) => {
+        concat!(
+            "(WITH first (key) AS (SELECT coalesce(duplicate_of, event_key) FROM events WHERE event_key = ",
+            $event,
+            "),
+              solution (key) AS (SELECT key FROM first UNION ALL
+                                 SELECT event_key FROM events WHERE duplicate_of = (SELECT key FROM first))
+              SELECT key FROM solution UNION ALL SELECT event_key FROM events WHERE merged_into IN (SELECT key FROM solution))"
+        )
+    };
+}
+pub(super) use quake_of;
 
-/// The next active subscribers without a decision on an event or on one that was merged into it.
-pub(super) const CANDIDATES: &str = "SELECT * FROM subscribers AS s
+/// The largest event that is not decided for all, with when its quake was first seen and whether that was at the start.
+pub(super) const NEXT_DISPATCH: &str = "SELECT e.event_key, e.body, q.first_seen_at, e.changed_at,
+      q.fate = 'baseline' AS baseline, e.unconfirmed, e.dispatch_from
+    FROM events AS e CROSS JOIN events AS q ON q.event_key = coalesce(e.duplicate_of, e.event_key)
+    WHERE e.dispatch_from IS NOT NULL ORDER BY e.magnitude DESC, e.origin_at LIMIT 1";
+
+/// The next active subscribers without a decision on an event's quake.
+pub(super) const CANDIDATES: &str = concat!(
+    "SELECT * FROM subscribers AS s
     WHERE subscriber_key >= :from AND standing = 'active' AND removed_at IS NULL
-      AND NOT EXISTS (SELECT 1 FROM decisions AS d
-                      WHERE d.subscriber_key = s.subscriber_key
-                        AND d.event_key IN (SELECT :event UNION ALL SELECT event_key FROM events WHERE merged_into = :event))
-    ORDER BY subscriber_key LIMIT :chunk";
+      AND NOT EXISTS (SELECT 1 FROM decisions AS d WHERE d.subscriber_key = s.subscriber_key AND d.event_key IN ",
+    quake_of!(":event"),
+    ") ORDER BY subscriber_key LIMIT :chunk"
+);
 
-/// What was known at an instant of an event and of those that were merged into it.
-pub(super) const EARLIER_VERSIONS: &str = "SELECT r.body FROM revisions AS r
-    WHERE r.event_key IN (SELECT ?1 UNION ALL SELECT event_key FROM events WHERE merged_into = ?1)
-      AND r.seen_at = (SELECT max(seen_at) FROM revisions WHERE event_key = r.event_key AND seen_at <= ?2)";
+/// What was known at an instant of an event's quake.
+pub(super) const EARLIER_VERSIONS: &str = concat!(
+    "SELECT r.body FROM revisions AS r WHERE r.event_key IN ",
+    quake_of!("?1"),
+    " AND r.seen_at = (SELECT max(seen_at) FROM revisions WHERE event_key = r.event_key AND seen_at <= ?2)"
+);
+
+/// The solutions whose origins lie within a span, each with its quake; those of one quake as they became known.
+pub(super) const AROUND: &str = "SELECT coalesce(duplicate_of, event_key), body FROM events
+    WHERE origin_at BETWEEN ?1 AND ?2 AND fate <> 'merged' AND withdrawn_at IS NULL ORDER BY event_key LIMIT ?3";
+
+/// The events that were taken for others.
+pub(super) const JOINED: &str = "SELECT d.event_key, d.body, e.body, d.duplicate_since
+    FROM events AS d CROSS JOIN events AS e ON e.event_key = d.duplicate_of WHERE d.duplicate_of IS NOT NULL";
+
+/// The event itself if it was taken for another, or those that were taken for it.
+pub(super) const JOINED_WITH: &str = "SELECT d.event_key, d.body, e.body, d.duplicate_since
+    FROM events AS d CROSS JOIN events AS e ON e.event_key = d.duplicate_of
+    WHERE d.duplicate_of IS NOT NULL AND (d.event_key = ?1 OR d.duplicate_of = ?1)";
 
 /// Who may be told now of what was withheld.
 pub(super) const WAKING: &str = "SELECT subscriber_key, name FROM subscribers
     WHERE wake_at <= ?1 AND standing = 'active' AND removed_at IS NULL ORDER BY wake_at LIMIT 1";
 
-/// When somebody may be told next.
-pub(super) const NEXT_WAKE: &str =
-    "SELECT min(wake_at) AS at FROM subscribers WHERE wake_at IS NOT NULL AND standing = 'active' AND removed_at IS NULL";
+/// An event whose time to be confirmed has run out.
+pub(super) const TO_CONFIRM: &str = "SELECT event_key, body FROM events WHERE confirm_by <= ?1 ORDER BY confirm_by LIMIT 1";
+
+/// When somebody may be told next, of what was withheld, of an update that waits, or of an event that is not confirmed.
+pub(super) const NEXT_WAKE: &str = "SELECT min(at) AS at FROM (
+    SELECT min(wake_at) AS at FROM subscribers WHERE wake_at IS NOT NULL AND standing = 'active' AND removed_at IS NULL
+    UNION ALL
+    SELECT min(update_wake_at) AS at FROM subscribers
+    WHERE update_wake_at IS NOT NULL AND standing = 'active' AND removed_at IS NULL
+    UNION ALL
+    SELECT min(confirm_by) AS at FROM events WHERE confirm_by IS NOT NULL)";
+
+/// The largest event with a version that is not told to all, and that version.
+pub(super) const NEXT_UPDATE: &str = "SELECT event_key, body, update_from,
+      (SELECT max(seen_at) FROM revisions WHERE event_key = events.event_key) AS revision
+    FROM events WHERE update_from IS NOT NULL ORDER BY magnitude DESC, origin_at LIMIT 1";
+
+/// The next active subscribers who were told of an event or of one that was merged into it.
+pub(super) const LISTENERS: &str = "SELECT * FROM subscribers AS s
+    WHERE subscriber_key >= :from AND standing = 'active' AND removed_at IS NULL
+      AND EXISTS (SELECT 1 FROM decisions AS d
+                  WHERE d.subscriber_key = s.subscriber_key AND d.delivery_key IS NOT NULL
+                    AND d.event_key IN (SELECT :event UNION ALL SELECT event_key FROM events WHERE merged_into = :event))
+    ORDER BY subscriber_key LIMIT :chunk";
+
+/// What a subscriber was told of an event and of those that were merged into it, message after message.
+pub(super) const TOLD: &str = "SELECT o.delivery_key, o.alert_id, o.created_at AS sent_at, d.outcome = 'digested' AS digest,
+      (SELECT r.body FROM revisions AS r WHERE r.event_key = d.event_key AND r.seen_at <= o.created_at
+       ORDER BY r.seen_at DESC LIMIT 1) AS body
+    FROM decisions AS d CROSS JOIN outbox AS o ON o.delivery_key = d.delivery_key
+    WHERE d.subscriber_key = ?2 AND d.event_key IN (SELECT ?1 UNION ALL SELECT event_key FROM events WHERE merged_into = ?1)
+    UNION ALL
+    SELECT o.delivery_key, o.alert_id, o.created_at, 0, r.body FROM updates AS u
+    CROSS JOIN outbox AS o ON o.delivery_key = u.delivery_key
+    CROSS JOIN revisions AS r ON r.event_key = u.event_key AND r.seen_at = u.revision
+    WHERE u.subscriber_key = ?2 AND u.event_key IN (SELECT ?1 UNION ALL SELECT event_key FROM events WHERE merged_into = ?1)
+    ORDER BY 1";
+
+/// Who may be told now of an update that waits.
+pub(super) const WAITING_UPDATE: &str = "SELECT subscriber_key, name FROM subscribers
+    WHERE update_wake_at <= ?1 AND standing = 'active' AND removed_at IS NULL ORDER BY update_wake_at LIMIT 1";
+
+/// The largest event of which an update waits for a subscriber, as it is known now.
+pub(super) const LARGEST_WAITING_UPDATE: &str = "SELECT e.event_key, e.body,
+      (SELECT max(seen_at) FROM revisions WHERE event_key = e.event_key)
+    FROM updates AS u CROSS JOIN events AS e
+      ON e.event_key = (SELECT coalesce(merged_into, event_key) FROM events WHERE event_key = u.event_key)
+    WHERE u.subscriber_key = ?1 AND u.outcome = 'waiting' ORDER BY e.magnitude DESC, u.update_key LIMIT 1";
 
 /// What is withheld from a subscriber and still to be told.
-pub(super) const HELD: &str = "SELECT event_key, body, decided_at, outcome = 'held' FROM decisions JOIN events USING (event_key)
+pub(super) const HELD: &str =
+    "SELECT event_key, body, decided_at, outcome = 'held', unconfirmed FROM decisions JOIN events USING (event_key)
     WHERE subscriber_key = ?1 AND outcome IN ('pending', 'waiting', 'held') ORDER BY decided_at, event_key LIMIT ?2";
 
 /// What is due or whose lease ran out, the largest first.
@@ -76,18 +155,43 @@ mod tests {
     fn no_hot_query_reads_a_whole_table_or_sorts_what_an_index_has_in_order() {
         for (name, sql, walks, sorts) in [
             ("KNOWN", KNOWN, vec![], false),
-            ("NEXT_DISPATCH", NEXT_DISPATCH, vec!["SCAN events USING INDEX events_to_dispatch"], false),
+            ("NEXT_DISPATCH", NEXT_DISPATCH, vec!["SCAN e USING INDEX events_to_dispatch"], false),
             ("CANDIDATES", CANDIDATES, vec![], false),
             ("EARLIER_VERSIONS", EARLIER_VERSIONS, vec![], false),
+            // Few lie around one origin.
+            ("AROUND", AROUND, vec![], true),
+            ("JOINED", JOINED, vec![], false),
+            ("JOINED_WITH", JOINED_WITH, vec![], false),
             ("WAKING", WAKING, vec![], false),
             ("NEXT_WAKE", NEXT_WAKE, vec![], false),
+            ("TO_CONFIRM", TO_CONFIRM, vec![], false),
+            ("NEXT_UPDATE", NEXT_UPDATE, vec!["SCAN events USING INDEX events_to_update"], false),
+            ("LISTENERS", LISTENERS, vec![], false),
+            // What one subscriber was told of one event, and what waits for one, are few.
+            ("TOLD", TOLD, vec![], true),
+            ("WAITING_UPDATE", WAITING_UPDATE, vec![], false),
+            ("LARGEST_WAITING_UPDATE", LARGEST_WAITING_UPDATE, vec![], true),
             // What one subscriber is owed, and what is due, is sorted: both are only what waits now.
             ("HELD", HELD, vec![], true),
             ("CLAIM", CLAIM, vec![], true),
             ("NEXT_DUE", NEXT_DUE, vec!["SCAN o USING INDEX outbox_due", "SCAN o USING INDEX outbox_leased"], false),
         ] {
             let plan = plan(sql);
-            let tables = ["events", "event_ids", "revisions", "subscribers", "decisions", "outbox", "s", "d", "e", "o", "r"];
+            let tables = [
+                "events",
+                "event_ids",
+                "revisions",
+                "subscribers",
+                "decisions",
+                "outbox",
+                "updates",
+                "s",
+                "d",
+                "e",
+                "o",
+                "r",
+                "u",
+            ];
             let scans: Vec<&String> = plan
                 .iter()
                 .filter(|line| {

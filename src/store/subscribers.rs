@@ -138,7 +138,8 @@ impl Store {
         // A changed limit may allow sooner what is withheld; asking costs nothing.
         transaction
             .execute(
-                "UPDATE subscribers SET wake_at = ?2 WHERE subscriber_key = ?1 AND wake_at IS NOT NULL",
+                "UPDATE subscribers SET wake_at = iif(wake_at IS NULL, NULL, ?2), update_wake_at = iif(update_wake_at IS NULL, NULL, ?2)
+                 WHERE subscriber_key = ?1",
                 params![before.key.0, At(now)],
             )
             .map_err(step("change a subscriber"))?;
@@ -169,7 +170,7 @@ impl Store {
         let key = by_name(&transaction, name)?.key;
         transaction
             .execute(
-                "UPDATE subscribers SET removed_at = ?2, secret = NULL, wake_at = NULL WHERE subscriber_key = ?1",
+                "UPDATE subscribers SET removed_at = ?2, secret = NULL, wake_at = NULL, update_wake_at = NULL WHERE subscriber_key = ?1",
                 params![key.0, At(now)],
             )
             .and_then(|_| {

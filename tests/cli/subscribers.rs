@@ -128,6 +128,32 @@ fn quiet_hours_are_set_changed_piece_by_piece_carried_along_and_lifted() {
 }
 
 #[test]
+fn updates_are_major_ones_unless_set_and_are_carried_along() {
+    let place = Place::new();
+    place.run(&["subscriber", "add", "anna", "--email", "anna@example.org"]).ok();
+    assert_eq!(show(&place, "anna")["updates"], "major");
+    for wanted in ["none", "all"] {
+        place.run(&["subscriber", "set", "anna", "--updates", wanted]).ok();
+        assert_eq!(show(&place, "anna")["updates"], wanted);
+        assert!(place.run(&["subscriber", "show", "anna"]).ok().contains(&format!("  updates    {wanted}\n")));
+    }
+    assert_eq!(show(&place, "anna")["updates_told"]["sent"], 0);
+    let exported = place.run(&["subscriber", "export"]).ok();
+    let other = Place::new();
+    other.run_with(&["subscriber", "import", "-"], &exported).ok();
+    assert_eq!(show(&other, "anna")["updates"], "all");
+    // As an older version wrote it.
+    let older = exported.replace("\"updates\": \"all\"", "\"mode\": \"enforce\"").replacen("\"mode\": \"enforce\",", "", 1);
+    assert!(!older.contains("updates"), "{older}");
+    let third = Place::new();
+    third.run_with(&["subscriber", "import", "-"], &older).ok();
+    assert_eq!(show(&third, "anna")["updates"], "major");
+    let refused = place.run(&["subscriber", "set", "anna", "--updates", "some"]);
+    assert_eq!(refused.status, Some(2));
+    assert!(refused.err.contains("expected none, major or all"), "{}", refused.err);
+}
+
+#[test]
 fn a_webhook_has_a_secret_that_is_told_once_and_can_be_replaced() {
     let place = Place::new();
     let secret = |ran: Ran| {
@@ -210,7 +236,10 @@ fn an_empty_ledger_says_so() {
     let place = Place::new();
     place.run(&["subscriber", "add", "anna", "--email", "anna@example.org"]).ok();
     assert_eq!(place.run(&["ledger"]).ok(), "0 decisions, 0 of them refused by the limiter\n");
-    assert_eq!(place.run(&["ledger", "--format", "json", "--subscriber", "anna"]).json(), serde_json::json!({ "decisions": [] }));
+    assert_eq!(
+        place.run(&["ledger", "--format", "json", "--subscriber", "anna"]).json(),
+        serde_json::json!({ "decisions": [], "updates": [] })
+    );
 }
 
 #[test]

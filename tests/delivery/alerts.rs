@@ -1,7 +1,8 @@
 //! Alerts to deliver, written by hand in the shape of the captures.
 
-use throttler::alert::{Alert, Content, Digest, Explanation};
-use throttler::event::{Coordinates, Event, Magnitude, PagerLevel};
+use throttler::alert::{Alert, Content, Digest, Explanation, First, Update};
+use throttler::event::{Coordinates, Event, Magnitude, PagerLevel, WITHDRAWN};
+use throttler::revision::visible;
 use throttler::time::Timestamp;
 
 pub fn at(text: &str) -> Timestamp {
@@ -66,7 +67,7 @@ pub fn event_alert() -> Alert {
         id: "alert-us6000qw60-anna".into(),
         subscriber: "anna".into(),
         created_at: at("2025-07-29T23:30:00Z"),
-        content: Content::Event { event: Box::new(great()), late: false },
+        content: Content::Event { event: Box::new(great()), late: false, unconfirmed: false },
         explanation: explanation(),
     }
 }
@@ -75,7 +76,7 @@ pub fn event_alert() -> Alert {
 pub fn late_alert() -> Alert {
     let mut alert = event_alert();
     alert.created_at = at("2025-07-30T01:30:00Z");
-    alert.content = Content::Event { event: Box::new(great()), late: true };
+    alert.content = Content::Event { event: Box::new(great()), late: true, unconfirmed: false };
     alert.explanation.remaining = 0;
     alert.explanation.retry_at = at("2025-07-30T01:42:00.250Z");
     alert
@@ -99,6 +100,44 @@ pub fn digest_alert() -> Alert {
     alert
 }
 
+/// What changed of the M 8.8 since it was first told of as M 8.0.
+pub fn update_alert() -> Alert {
+    let before = Event {
+        id: "at00t06y4o".parse().expect("id"),
+        ids: vec!["at00t06y4o".parse().expect("id")],
+        origin_at: at("2025-07-29T23:24:50Z"),
+        magnitude: Some(Magnitude::new(8.0).expect("8.0")),
+        magnitude_type: Some("Mi".into()),
+        place: "136 km ESE of Petropavlovsk-Kamchatsky, Russia".into(),
+        depth_km: Some(74.0),
+        pager: None,
+        ..great()
+    };
+    let changes = visible(&before, &great());
+    let mut alert = event_alert();
+    alert.id = "alert-us6000qw60-anna-2".into();
+    alert.created_at = at("2025-07-29T23:50:00Z");
+    alert.content = Content::Update(Box::new(Update { event: great(), before, changes, of: first(&event_alert()) }));
+    alert.explanation.reason = "you were told of this event before; within the limit, which has room for 12 more now".into();
+    alert.explanation.retry_at = alert.created_at;
+    alert
+}
+
+/// The M 8.8, if it had been a mistake.
+pub fn withdrawal_alert() -> Alert {
+    let mut alert = update_alert();
+    alert.id = "alert-us6000qw60-anna-3".into();
+    let event = Event { status: WITHDRAWN.into(), ..great() };
+    alert.content = Content::Withdrawal { event: Box::new(event), of: first(&event_alert()) };
+    alert.explanation.reason = "you were told of this event before; the service withdrew the event, which costs nothing".into();
+    alert
+}
+
+/// The message as a later one refers to it.
+pub fn first(alert: &Alert) -> First {
+    First { id: alert.id.clone(), sent_at: alert.created_at, digest: matches!(alert.content, Content::Digest(_)) }
+}
+
 /// A test of the subscription.
 pub fn exercise_alert() -> Alert {
     Alert::exercise("anna".into(), explanation(), at("2025-07-29T23:30:00Z"))
@@ -106,12 +145,14 @@ pub fn exercise_alert() -> Alert {
 
 /// A message of every kind, each with a name.
 pub fn every_kind() -> Vec<(&'static str, Alert)> {
-    let all = vec![event_alert(), late_alert(), digest_alert(), exercise_alert()];
+    let all = vec![event_alert(), late_alert(), digest_alert(), update_alert(), withdrawal_alert(), exercise_alert()];
     // A kind that is not among them yet fails to compile here.
     let name = |alert: &Alert| match alert.content {
         Content::Event { late: false, .. } => "event",
         Content::Event { late: true, .. } => "late",
         Content::Digest(_) => "digest",
+        Content::Update(_) => "update",
+        Content::Withdrawal { .. } => "withdrawal",
         Content::Exercise(_) => "exercise",
     };
     all.into_iter().map(|alert| (name(&alert), alert)).collect()
@@ -138,7 +179,7 @@ pub fn hostile_alert() -> Alert {
     let mut alert = event_alert();
     alert.id = "../../etc/passwd\r\nX-Evil: 1 <a@b>".into();
     alert.subscriber = "anna\"><script>\r\nBcc: eve@example.org".into();
-    alert.content = Content::Event { event: Box::new(event), late: false };
+    alert.content = Content::Event { event: Box::new(event), late: false, unconfirmed: false };
     alert.explanation.reason = "because <you>\nasked".into();
     alert.explanation.promise = "5 & more".into();
     alert

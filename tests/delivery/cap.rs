@@ -6,7 +6,10 @@ use quick_xml::events::Event as Xml;
 use throttler::alert::{Alert, Content};
 use throttler::subscriber::Preset;
 
-use crate::alerts::{at, event_alert, every_kind, hostile_alert, longest_digest, small};
+use crate::alerts::{
+    at, digest_alert, event_alert, every_kind, first as first_of, hostile_alert, late_alert, longest_digest, small, update_alert,
+    withdrawal_alert,
+};
 use crate::webhook::{now, post_as, secret};
 
 /// What an element holds.
@@ -243,6 +246,18 @@ async fn each_kind_reads_as_agreed_and_keeps_the_standard() {
             (status, alert.id.as_str(), "alerts@example.org")
         );
     }
+    let of =
+        |node: Node| [node.at("msgType").to_owned(), node.all("references").first().map_or("", |node| &node.text).to_owned()];
+    let first = "alerts@example.org,alert-us6000qw60-anna,2025-07-29T23:30:00-00:00";
+    assert_eq!(of(valid(&update_alert()).await), ["Update", first]);
+    assert_eq!(of(valid(&withdrawal_alert()).await), ["Cancel", first]);
+    // Nothing takes the place of a digest: its other events stand.
+    let (mut update, mut withdrawal) = (update_alert(), withdrawal_alert());
+    if let (Content::Update(update), Content::Withdrawal { of, .. }) = (&mut update.content, &mut withdrawal.content) {
+        (update.of, *of) = (first_of(&digest_alert()), first_of(&digest_alert()));
+    }
+    assert_eq!(of(valid(&update).await), ["Alert", ""]);
+    assert_eq!(of(valid(&withdrawal).await), ["Alert", ""]);
     let areas = valid(&longest_digest()).await.all("info")[0].all("area").len();
     assert_eq!(areas, 50);
 }
@@ -264,7 +279,7 @@ async fn urgency_severity_and_certainty_follow_the_stated_rules() {
         let mut event = small("us1", magnitude, "2025-07-29T23:24:00Z", "somewhere");
         event.pager = pager.map(|level| level.parse().expect("a level"));
         event.status = status.into();
-        Alert { content: Content::Event { event: Box::new(event), late: false }, ..event_alert() }
+        Alert { content: Content::Event { event: Box::new(event), late: false, unconfirmed: false }, ..event_alert() }
     };
     for (alert, words) in [
         (of(8.0, None, "reviewed"), ["Immediate", "Extreme", "Observed"]),
@@ -275,12 +290,19 @@ async fn urgency_severity_and_certainty_follow_the_stated_rules() {
         (of(5.0, Some("yellow"), "automatic"), ["Immediate", "Moderate", "Likely"]),
         (of(5.0, Some("orange"), "automatic"), ["Immediate", "Severe", "Likely"]),
         (of(5.0, Some("red"), "automatic"), ["Immediate", "Extreme", "Likely"]),
-        (crate::alerts::late_alert(), ["Past", "Extreme", "Observed"]),
-        (crate::alerts::digest_alert(), ["Past", "Extreme", "Observed"]),
+        (late_alert(), ["Past", "Extreme", "Observed"]),
+        (update_alert(), ["Immediate", "Extreme", "Observed"]),
+        (withdrawal_alert(), ["Past", "Unknown", "Unlikely"]),
+        (digest_alert(), ["Past", "Extreme", "Observed"]),
     ] {
         let node = valid(&alert).await;
         assert_eq!(["urgency", "severity", "certainty"].map(|name| node.at(&format!("info/{name}")).to_owned()), words);
     }
+    let mut unconfirmed = of(8.0, None, "automatic");
+    if let Content::Event { unconfirmed, .. } = &mut unconfirmed.content {
+        *unconfirmed = true;
+    }
+    assert_eq!(valid(&unconfirmed).await.at("info/certainty"), "Possible");
     let mut unknown = of(5.0, None, "automatic");
     unknown.created_at = at("2025-07-29T23:30:00.999Z");
     if let Content::Event { event, .. } = &mut unknown.content {

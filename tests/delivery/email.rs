@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use throttler::alert::Alert;
+use throttler::alert::{Alert, Content};
 use throttler::delivery::{
     Delivery, EmailChannel, EmailSender, EmailSettings, Outcome, Password, WebhookSender, WebhookSettings,
 };
 use throttler::subscriber::{Address, Destination, Preset};
 use throttler::time::Span;
 
-use crate::alerts::{digest_alert, event_alert, hostile_alert};
+use crate::alerts::{digest_alert, event_alert, hostile_alert, update_alert, withdrawal_alert};
 use crate::smtp_server::{Fault, Script, Server};
 use crate::tls::Authority;
 use crate::webhook::{crypto, now};
@@ -57,6 +57,22 @@ async fn a_message_is_byte_for_byte_as_agreed() {
     insta::assert_snapshot!("event.eml", text.replace("\r\n", "\n"));
     assert_eq!(written(&event_alert()).await.1, text, "a repeat is the same");
     assert_ne!(written(&digest_alert()).await.0, name);
+}
+
+#[tokio::test]
+async fn an_update_and_a_withdrawal_stand_under_the_first_alert_and_a_hostile_id_ends_no_header() {
+    let first = written(&event_alert()).await.1;
+    let id = first.lines().find_map(|line| line.strip_prefix("Message-ID: ")).expect("an id").to_owned();
+    for alert in [update_alert(), withdrawal_alert()] {
+        let (_, text) = written(&alert).await;
+        for header in ["In-Reply-To", "References"] {
+            assert!(text.contains(&format!("\r\n{header}: {id}\r\n")), "{text}");
+        }
+    }
+    let Content::Withdrawal { event, .. } = withdrawal_alert().content else { panic!("a withdrawal") };
+    let hostile = Content::Withdrawal { event, of: crate::alerts::first(&hostile_alert()) };
+    let (_, text) = written(&Alert { content: hostile, ..withdrawal_alert() }).await;
+    assert!(!text.contains("\r\nX-Evil"), "{text}");
 }
 
 #[tokio::test]

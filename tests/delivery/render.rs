@@ -3,7 +3,12 @@
 use throttler::delivery::Unsubscribe;
 use throttler::delivery::render::{Rendered, render};
 
-use crate::alerts::{digest_alert, event_alert, exercise_alert, hostile_alert, late_alert};
+use throttler::alert::{Alert, Content, Update};
+use throttler::revision::visible;
+
+use crate::alerts::{
+    digest_alert, event_alert, exercise_alert, first, great, hostile_alert, late_alert, update_alert, withdrawal_alert,
+};
 
 fn rendered(alert: &throttler::alert::Alert) -> Rendered {
     render(alert, &Unsubscribe::by_mail("alerts@example.org", &alert.subscriber))
@@ -21,6 +26,24 @@ fn each_kind_reads_as_agreed() {
     golden("late", &late_alert());
     golden("digest", &digest_alert());
     golden("exercise", &exercise_alert());
+}
+
+#[test]
+fn an_update_and_a_withdrawal_read_as_agreed() {
+    golden("update", &update_alert());
+    golden("withdrawal", &withdrawal_alert());
+}
+
+#[test]
+fn hostile_texts_stay_texts_in_an_update() {
+    let Content::Event { event, .. } = hostile_alert().content else { panic!("an event") };
+    let update = Update { changes: visible(&great(), &event), event: *event, before: great(), of: first(&hostile_alert()) };
+    let alert = Alert { content: Content::Update(Box::new(update)), ..hostile_alert() };
+    let Rendered { subject, text, html } = rendered(&alert);
+    assert!(!subject.contains(|c: char| c.is_control()), "{subject:?}");
+    assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+    assert!(text.lines().all(|line| line != "." && !line.starts_with("Bcc") && !line.starts_with("QUIT")), "{text}");
+    assert!(!html.contains("<script") && !html.contains("<img") && !html.contains("javascript:"), "{html}");
 }
 
 #[test]

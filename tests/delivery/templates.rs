@@ -99,9 +99,9 @@ fn what_cannot_work_is_refused_when_it_is_configured() {
 
 #[tokio::test]
 async fn a_template_sees_the_message_in_words_and_all_keys_of_every_kind() {
-    let keys = "{{ [schema, type, id, created_at, subscriber, title, exercise, event, late, digest, limit, text]|length }}";
+    let keys = "{{ [schema, type, id, created_at, subscriber, title, exercise, event, late, unconfirmed, digest, update, withdrawal, limit, text]|length }}";
     for (_, alert) in every_kind() {
-        assert_eq!(filled(&template(TemplateKind::Json, keys), &alert).await, "12");
+        assert_eq!(filled(&template(TemplateKind::Json, keys), &alert).await, "15");
     }
     let text = filled(&template(TemplateKind::Text, "{{ text }}"), &digest_alert()).await;
     assert!(text.starts_with("3 events withheld, the largest M 8.8") && text.contains("\nWhy:   "), "{text}");

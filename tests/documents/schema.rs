@@ -46,6 +46,7 @@ fn the_schema_tells_every_key() {
     let text = fs::read_to_string(root().join("docs/webhook.schema.json")).expect("the schema");
     let schema: Value = serde_json::from_str(&text).expect("JSON");
     let (event, digest) = (body("event.json"), body("digest.json"));
+    let (update, withdrawal) = (body("update.json"), body("withdrawal.json"));
     for (found, described) in [
         (&event, &schema["properties"]),
         (&digest, &schema["properties"]),
@@ -53,6 +54,10 @@ fn the_schema_tells_every_key() {
         (&event["event"], &schema["$defs"]["event"]["properties"]),
         (&event["limit"], &schema["$defs"]["limit"]["properties"]),
         (&digest["digest"], &schema["$defs"]["digest"]["properties"]),
+        (&update, &schema["properties"]),
+        (&update["update"], &schema["$defs"]["update"]["properties"]),
+        (&withdrawal, &schema["properties"]),
+        (&withdrawal["withdrawal"], &schema["$defs"]["withdrawal"]["properties"]),
     ] {
         for key in found.as_object().expect("an object").keys() {
             assert!(described.get(key).is_some(), "the schema does not tell of '{key}'");
@@ -86,4 +91,11 @@ fn what_is_no_body_does_not_fit() {
     spoilt("exercise.json", "/exercise", Some(json!(false)));
     spoilt("digest.json", "/digest/events", Some(json!([])));
     spoilt("digest.json", "/digest/count", Some(json!(0)));
+    spoilt("update.json", "/update", None);
+    spoilt("update.json", "/update/of", None);
+    spoilt("update.json", "/update/changes", Some(json!([])));
+    spoilt("update.json", "/update/changes", Some(json!(["everything"])));
+    spoilt("update.json", "/type", Some(json!("earthquake.alert")));
+    spoilt("withdrawal.json", "/withdrawal", None);
+    spoilt("withdrawal.json", "/type", Some(json!("earthquake.update")));
 }

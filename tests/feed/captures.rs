@@ -12,7 +12,7 @@ use throttler::time::Timestamp;
 use crate::support::{fixture, id, remember};
 
 /// The files there that end so, by name; prints why there are none.
-fn captures(folder: &str, ending: &str) -> Vec<PathBuf> {
+pub fn captures(folder: &str, ending: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data").join(folder);
     let Ok(entries) = fs::read_dir(&folder) else {
         println!("skipped: there is no {}", folder.display());

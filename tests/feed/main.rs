@@ -7,4 +7,5 @@ mod interest;
 mod poller;
 mod server;
 mod support;
+mod unlinked;
 mod wire;

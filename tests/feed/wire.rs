@@ -175,6 +175,27 @@ fn features_that_share_an_id_are_one_event_at_its_newest_in_any_order() {
 }
 
 #[test]
+fn a_deleted_feature_is_told_by_its_id_alone_and_what_is_shown_as_well_is_not_gone() {
+    let bare =
+        |id: &str| format!(r#"{{"type":"Feature","id":"{id}","properties":{{"status":"Deleted","mag":null}},"geometry":null}}"#);
+    let whole = feature("us3", r#""status":"deleted","mag":5.0"#);
+    let nameless = r#"{"type":"Feature","id":null,"properties":{"status":"deleted"}}"#.to_owned();
+    let snapshot = read(feed(&[bare("us1"), feature("us2", r#""ids":",us2,pt2,""#), bare("pt2"), whole, nameless]));
+    assert_eq!(snapshot.events.iter().map(|event| event.id.as_str()).collect::<Vec<_>>(), ["us2"]);
+    assert_eq!(snapshot.deleted.iter().map(throttler::event::EventId::as_str).collect::<Vec<_>>(), ["us1", "us3"]);
+    assert_eq!((snapshot.rejected.len(), snapshot.rejected[0].index), (1, 4));
+}
+
+#[test]
+fn a_wrong_count_does_not_matter() {
+    let features = feed(&[feature("us1", ""), feature("us2", "")]);
+    for count in ["0", "1", "20001", "-1", "null", "\"two\""] {
+        let text = features.replace(r#""features""#, &format!(r#""metadata":{{"count":{count}}},"features""#));
+        assert_eq!(read(text).events.len(), 2, "{count}");
+    }
+}
+
+#[test]
 fn the_order_of_the_feed_is_kept() {
     let features: Vec<String> = ["us3", "us1", "us2"].map(|id| feature(id, "")).into();
     let ids: Vec<String> = read(feed(&features)).events.iter().map(|event| event.id.to_string()).collect();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use throttler::limiter::Algorithm;
-use throttler::subscriber::{Excess, Mode, Subscriber};
+use throttler::subscriber::{Excess, Mode, Subscriber, Updates};
 
 use crate::rig::{MINUTE, Quake, Rig, limit, magnitude, mailed, quiet};
 
@@ -17,6 +17,8 @@ enum Happening {
     Revised(usize, Option<u8>),
     /// A known one has another preferred id.
     Renamed(usize),
+    /// A known one is deleted by the service, or is back.
+    Withdrawn(usize),
     /// A known one is no longer shown, or is again.
     Toggled(usize),
     Poll,
@@ -32,6 +34,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         3 => (44_u8..80).prop_map(Happening::New),
         3 => (any::<usize>(), proptest::option::of(44_u8..80)).prop_map(|(which, to)| Happening::Revised(which, to)),
         1 => any::<usize>().prop_map(Happening::Renamed),
+        1 => any::<usize>().prop_map(Happening::Withdrawn),
         1 => any::<usize>().prop_map(Happening::Toggled),
         3 => Just(Happening::Poll),
         2 => Just(Happening::Dispatch),
@@ -53,6 +56,7 @@ fn subscribers() -> Vec<Subscriber> {
             subscriber.policy.limit = limit(algorithm, "2/h", None);
             subscriber.policy.always_from = (at == 0).then_some(magnitude(7.5));
             subscriber.excess = excess[at];
+            subscriber.updates = [Updates::Major, Updates::All, Updates::None][at % 3];
             subscriber.quiet = (at % 2 == 1).then(|| quiet("20:00-02:00", "Asia/Kolkata", Some(6.0)));
             subscriber.mode = if at == 4 { Mode::Shadow } else { Mode::Enforce };
             subscriber
@@ -80,6 +84,11 @@ async fn check(happenings: Vec<Happening>) {
                 let quake = &mut quakes[which % count].0;
                 *quake = quake.renamed(&format!("{}x", quake.id));
             }
+            Happening::Withdrawn(which) if count > 0 => {
+                let quake = &mut quakes[which % count].0;
+                let status = if quake.status == "deleted" { "automatic" } else { "deleted" };
+                *quake = Quake { status, ..quake.revised(quake.magnitude) };
+            }
             Happening::Toggled(which) if count > 0 => quakes[which % count].1 ^= true,
             Happening::Poll => {
                 let shown: Vec<_> = quakes.iter().filter(|(_, shown)| *shown).map(|(quake, _)| quake.clone()).collect();
@@ -87,7 +96,7 @@ async fn check(happenings: Vec<Happening>) {
                 rig.poll().await;
                 // A subscriber is asked about each version, unless the next poll replaces it first.
                 rig.dispatch().await;
-                for quake in shown {
+                for quake in shown.into_iter().filter(|quake| quake.status != "deleted") {
                     seen.entry(quake.id.trim_end_matches('x').to_owned()).or_default().extend(quake.magnitude);
                 }
             }

@@ -6,7 +6,7 @@ use throttler::clock::Clock;
 use throttler::daemon::dispatch;
 use throttler::limiter::Algorithm;
 use throttler::store::Settlement;
-use throttler::subscriber::Excess;
+use throttler::subscriber::{Excess, Updates};
 use throttler::time::Span;
 
 use crate::rig::{HOUR, MINUTE, Quake, Rig, limit, mailed};
@@ -80,6 +80,7 @@ impl Run {
 #[derive(Debug, PartialEq)]
 struct Left {
     decisions: Vec<(String, String, String, bool)>,
+    updates: Vec<(String, String, String, String)>,
     limiters: Vec<(String, Option<Vec<u8>>)>,
     messages: Vec<(String, String)>,
     received: Vec<String>,
@@ -108,8 +109,11 @@ fn left(rig: &Rig) -> (Left, BTreeMap<String, usize>) {
         .map(|row| (row.event.id.to_string(), row.subscriber, row.outcome.to_string(), row.refused))
         .collect();
     decisions.sort();
+    let updates = rig.store().updates(None, None).expect("the updates").into_iter();
+    let updates = updates.map(|row| (row.event.id.to_string(), row.subscriber, row.outcome.to_string(), row.reason)).collect();
     let left = Left {
         decisions,
+        updates,
         limiters: limiters.expect("rows"),
         messages: messages.into_iter().map(|(id, status)| (local(&id), status)).collect(),
         received: times.keys().cloned().collect(),
@@ -117,12 +121,14 @@ fn left(rig: &Rig) -> (Left, BTreeMap<String, usize>) {
     (left, times)
 }
 
-/// Three polls: alerts, refusals of every kind, a revision, a digest, with a crash after one step or without.
+/// Four polls: alerts, refusals of every kind, revisions, updates that go and wait, a digest, a withdrawal, with a crash
+/// after one step or without.
 async fn run(crash_after: Option<usize>) -> (Left, BTreeMap<String, usize>, usize) {
     let mut rig = Rig::fresh().await;
     let small = |who: &str, excess, algorithm| {
         let mut subscriber = rig.hooked(who);
         subscriber.excess = excess;
+        subscriber.updates = Updates::All;
         subscriber.policy.limit = limit(algorithm, "2/h", None);
         subscriber
     };
@@ -144,6 +150,12 @@ async fn run(crash_after: Option<usize>) -> (Left, BTreeMap<String, usize>, usiz
     run.settle().await;
     run.rig.pass(HOUR);
     run.settle().await;
+    run.rig.pass(MINUTE);
+    let gone = Quake { status: "deleted", ..quakes[1].revised(6.2) };
+    run.rig.show(&[quakes[0].revised(5.4).revised(5.6), gone]);
+    run.settle().await;
+    run.rig.pass(3 * HOUR);
+    run.settle().await;
     let (left, times) = left(&run.rig);
     (left, times, run.steps)
 }
@@ -153,6 +165,9 @@ async fn a_crash_after_any_step_loses_nothing_and_repeats_at_most_what_was_under
     let (expected, times, steps) = run(None).await;
     assert!(times.values().all(|times| *times == 1), "{times:?}");
     assert_eq!(expected.decisions.len(), 12, "four events for three subscribers: {expected:#?}");
+    for what in ["sent", "superseded"] {
+        assert!(expected.updates.iter().any(|(_, _, outcome, _)| outcome == what), "{what}: {expected:#?}");
+    }
     let mut repeats = 0;
     for crash_after in 1..=steps {
         let (left, times, _) = run(Some(crash_after)).await;

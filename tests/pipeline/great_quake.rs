@@ -35,13 +35,12 @@ async fn the_pipeline_decides_on_the_days_of_the_great_quake_as_the_replay_does(
     let mut shown: Vec<Quake> = Vec::new();
     for event in &events {
         rig.clock.set(event.origin_at);
-        let quake = Quake {
-            id: event.id.to_string(),
-            other_ids: Vec::new(),
-            magnitude: event.magnitude.map(throttler::event::Magnitude::value),
-            origin_at: event.origin_at,
-            updated_at: event.origin_at,
-        };
+        let quake = Quake::at(
+            event.id.as_str(),
+            event.magnitude.map(throttler::event::Magnitude::value),
+            event.origin_at,
+            event.origin_at,
+        );
         // The newest stand first; what aged out leaves.
         shown.insert(0, quake);
         shown.truncate(10);

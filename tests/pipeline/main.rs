@@ -3,6 +3,7 @@
 
 mod books;
 mod changes;
+mod confirm;
 mod crash;
 mod excess;
 mod great_quake;
@@ -13,3 +14,5 @@ mod quiet;
 mod receiver;
 mod rig;
 mod stored_replay;
+mod unlinked;
+mod updates;

@@ -14,13 +14,14 @@ use throttler::delivery::{
 };
 use throttler::event::Magnitude;
 use throttler::feed::{Feed, Settings};
+use throttler::identity::unlinked::Likeness;
 use throttler::interest::Interest;
 use throttler::limiter::{Algorithm, Limit, Policy};
 use throttler::news::{EventRules, FirstRun};
-use throttler::plan::Outcome;
+use throttler::plan::{Outcome, UpdateOutcome};
 use throttler::quiet::QuietHours;
 use throttler::store::{Ingested, LedgerRow, Store};
-use throttler::subscriber::{Destination, Excess, Mode, Preset, Standing, Subscriber, SubscriberName};
+use throttler::subscriber::{Destination, Excess, Mode, Preset, Standing, Subscriber, SubscriberName, Updates};
 use throttler::time::{Span, Timestamp};
 
 use crate::receiver::Receiver;
@@ -49,14 +50,32 @@ pub struct Quake {
     pub magnitude: Option<f64>,
     pub origin_at: Timestamp,
     pub updated_at: Timestamp,
+    pub latitude: f64,
+    pub status: &'static str,
+    pub pager: Option<&'static str>,
+    pub tsunami: bool,
 }
 
 impl Quake {
     /// Of this magnitude, so many seconds before now.
     pub fn new(rig: &Rig, id: &str, magnitude: f64, seconds_ago: u64) -> Quake {
         let now = rig.clock.now();
-        let origin_at = now.minus(Span::from_seconds(seconds_ago));
-        Quake { id: id.into(), other_ids: Vec::new(), magnitude: Some(magnitude), origin_at, updated_at: now }
+        Quake::at(id, magnitude, now.minus(Span::from_seconds(seconds_ago)), now)
+    }
+
+    /// Of this magnitude and time, last changed at `updated_at`.
+    pub fn at(id: &str, magnitude: impl Into<Option<f64>>, origin_at: Timestamp, updated_at: Timestamp) -> Quake {
+        Quake {
+            id: id.into(),
+            other_ids: Vec::new(),
+            magnitude: magnitude.into(),
+            origin_at,
+            updated_at,
+            latitude: 52.5,
+            status: "automatic",
+            pager: None,
+            tsunami: false,
+        }
     }
 
     /// The next version, of this magnitude.
@@ -79,10 +98,10 @@ impl Quake {
             "type": "Feature", "id": self.id,
             "properties": {
                 "mag": self.magnitude, "place": format!("near {}", self.id), "time": self.origin_at.millis(),
-                "updated": self.updated_at.millis(), "ids": format!(",{},", ids.join(",")), "status": "automatic", "type": "earthquake",
-                "tsunami": 0, "alert": null, "magType": "mww",
+                "updated": self.updated_at.millis(), "ids": format!(",{},", ids.join(",")), "status": self.status, "type": "earthquake",
+                "tsunami": u8::from(self.tsunami), "alert": self.pager, "magType": "mww",
             },
-            "geometry": { "type": "Point", "coordinates": [160.3, 52.5, 20.0] },
+            "geometry": { "type": "Point", "coordinates": [160.3, self.latitude, 20.0] },
         })
     }
 }
@@ -116,8 +135,13 @@ impl Rig {
             email: EmailChannel::Sender(Box::new(EmailSender::new(&email).expect("a directory for mail"))),
             webhook: WebhookSender::new(webhook).expect("an HTTP client"),
         };
-        let rules =
-            EventRules { min_magnitude: magnitude(4.5), max_age: Span::from_seconds(24 * HOUR), first_run: FirstRun::Baseline };
+        let rules = EventRules {
+            min_magnitude: magnitude(4.5),
+            max_age: Span::from_seconds(24 * HOUR),
+            first_run: FirstRun::Baseline,
+            likeness: Likeness::default(),
+            confirm: None,
+        };
         let mut rig = Rig {
             directory,
             clock: Arc::new(ManualClock::at(start())),
@@ -302,13 +326,28 @@ impl Rig {
             for (outcome, count) in Outcome::ALL.into_iter().zip(counts.outcomes) {
                 assert_eq!(count, mine.iter().filter(|row| row.outcome == outcome).count() as u64, "{who}: {outcome}");
             }
+            let updates = store.updates(Some(stored.key), None).expect("the updates");
+            for (outcome, count) in UpdateOutcome::ALL.into_iter().zip(counts.updates) {
+                assert_eq!(count, updates.iter().filter(|row| row.outcome == outcome).count() as u64, "{who}: updates {outcome}");
+            }
             let told = mine.iter().filter(|row| row.delivery.is_some()).count();
             let alerted = mine.iter().filter(|row| matches!(row.outcome, Outcome::Alerted | Outcome::Digested)).count();
             assert_eq!(told, alerted, "{who}: what is told has a message, and nothing else has");
         }
         let orphans =
-            "SELECT count(*) FROM outbox AS o WHERE NOT EXISTS (SELECT 1 FROM decisions WHERE delivery_key = o.delivery_key)";
-        assert_eq!(self.number(orphans), 0, "every message comes from a decision");
+            "SELECT count(*) FROM outbox AS o WHERE NOT EXISTS (SELECT 1 FROM decisions WHERE delivery_key = o.delivery_key)
+                                              AND NOT EXISTS (SELECT 1 FROM updates WHERE delivery_key = o.delivery_key)";
+        assert_eq!(self.number(orphans), 0, "every message comes from a decision or an update");
+        let both = "SELECT count(*) FROM decisions JOIN updates USING (delivery_key)";
+        assert_eq!(self.number(both), 0, "and none from both");
+        let untold = "SELECT count(*) FROM updates AS u WHERE NOT EXISTS (
+                          SELECT 1 FROM decisions AS d JOIN events AS e USING (event_key)
+                          WHERE d.subscriber_key = u.subscriber_key AND d.delivery_key IS NOT NULL
+                            AND u.event_key IN (d.event_key, e.merged_into))";
+        assert_eq!(self.number(untold), 0, "nobody is told of a change to what it was not told");
+        let waiting = "SELECT count(*) FROM (SELECT 1 FROM updates WHERE outcome = 'waiting'
+                       GROUP BY subscriber_key, event_key HAVING count(*) > 1)";
+        assert_eq!(self.number(waiting), 0, "of an event only the newest version waits");
         let problems: String = self.sql().query_row("PRAGMA integrity_check", [], |row| row.get(0)).expect("a check");
         assert_eq!(problems, "ok");
         assert_eq!(self.number("SELECT count(*) FROM pragma_foreign_key_check"), 0);
@@ -325,6 +364,8 @@ pub fn subscriber(who: &str, destination: Destination) -> Subscriber {
         policy: Policy::plain(limit(Algorithm::TokenBucket, "5/h", Some(5))),
         excess: Excess::Drop,
         mode: Mode::Enforce,
+        // Whoever tests them wants them.
+        updates: Updates::None,
         quiet: None,
     }
 }

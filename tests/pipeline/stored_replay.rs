@@ -80,13 +80,7 @@ async fn a_stored_subscriber_s_replay_is_what_the_daemon_does() {
     for event in &events {
         wake_until(&mut rig, Some(event.origin_at)).await;
         rig.clock.set(event.origin_at);
-        let quake = Quake {
-            id: event.id.to_string(),
-            other_ids: Vec::new(),
-            magnitude: event.magnitude.map(Magnitude::value),
-            origin_at: event.origin_at,
-            updated_at: event.origin_at,
-        };
+        let quake = Quake::at(event.id.as_str(), event.magnitude.map(Magnitude::value), event.origin_at, event.origin_at);
         shown.insert(0, quake);
         shown.truncate(30);
         rig.show(&shown);

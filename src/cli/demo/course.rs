@@ -15,11 +15,12 @@ use crate::delivery::{
 };
 use crate::event::Event;
 use crate::feed::{Feed, Settings};
+use crate::identity::unlinked::Likeness;
 use crate::interest::Interest;
 use crate::limiter::{Algorithm, Limit, Policy};
 use crate::news::{EventRules, FirstRun};
 use crate::store::{LedgerRow, Store, StoredSubscriber};
-use crate::subscriber::{Destination, Excess, Mode, Preset, Subscriber};
+use crate::subscriber::{Destination, Excess, Mode, Preset, Subscriber, Updates};
 use crate::time::{Span, Timestamp};
 
 /// The feed shows this much of the past, like the day feed of the USGS.
@@ -91,8 +92,17 @@ fn subscribers(server: &Server) -> Result<[Subscriber; 3], Failure> {
     let subscriber = |name: &str, destination, algorithm, bucket, excess| -> Result<Subscriber, Failure> {
         let limit = Limit::new(algorithm, rate, bucket).map_err(Failure::usage)?;
         let (interest, policy, mode) = (Interest::default(), Policy::plain(limit), Mode::default());
-        let (name, preset) = (name.parse().map_err(Failure::usage)?, Preset::Json);
-        Ok(Subscriber { name, destination, preset, interest, policy, excess, mode, quiet: None })
+        Ok(Subscriber {
+            name: name.parse().map_err(Failure::usage)?,
+            destination,
+            preset: Preset::Json,
+            interest,
+            policy,
+            excess,
+            mode,
+            updates: Updates::default(),
+            quiet: None,
+        })
     };
     let hook = server.hook_url().parse().map(Destination::Webhook).map_err(Failure::usage)?;
     let anna = subscriber("anna", email("anna@example.org")?, Algorithm::TokenBucket, Some(74), Excess::Digest)?;
@@ -122,8 +132,13 @@ impl Stages {
             webhook: WebhookSender::new(webhook)?,
         };
         let feed = Feed::new(server.feed_url().parse()?, &Settings::default())?;
-        let rules =
-            EventRules { min_magnitude: Interest::default().min_magnitude, max_age: FEED_SPAN, first_run: FirstRun::Baseline };
+        let rules = EventRules {
+            min_magnitude: Interest::default().min_magnitude,
+            max_age: FEED_SPAN,
+            first_run: FirstRun::Baseline,
+            likeness: Likeness::default(),
+            confirm: None,
+        };
         Ok(Stages {
             ingester: Ingester { feed, rules, database: database.clone(), clock: clock.clone() },
             deliverer: Deliverer::new(database.clone(), Arc::new(delivery), clock.clone()),

@@ -45,7 +45,11 @@ pub(super) fn line(now: Timestamp, dispatched: &Dispatched) -> Option<String> {
         Dispatched::Asked { subscriber, release: Some(Release::Now { reason, .. }) } => {
             Some(format!("{at}  {:<6}  {:<44}  {subscriber} {reason}\n", "", "the limit allows a message again"))
         }
-        Dispatched::Asked { .. } => None,
+        // The catalogue of the demo tells of every quake once, as it was in the end.
+        Dispatched::Unconfirmed { .. }
+        | Dispatched::Asked { .. }
+        | Dispatched::Updated { .. }
+        | Dispatched::UpdateAsked { .. } => None,
     }
 }
 

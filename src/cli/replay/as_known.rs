@@ -18,10 +18,10 @@ use crate::event::{Event, EventId, Magnitude};
 use crate::interest::{Interest, Kinds};
 use crate::limiter::{Limit, Policy};
 use crate::news::EventRules;
-use crate::plan::{Outcome, Plan, Release};
+use crate::plan::{Outcome, Plan, Release, UpdatePlan};
 use crate::replay::{StoredReplay, Tally};
 use crate::store::Store;
-use crate::subscriber::{Address, Destination, Excess, Mode, Preset, Subscriber};
+use crate::subscriber::{Address, Destination, Excess, Mode, Preset, Subscriber, Updates};
 use crate::time::Timestamp;
 
 /// The name under which the captures are recorded, in place of a feed's address.
@@ -49,7 +49,7 @@ struct Counts {
 
 /// The rules of the daemon's configuration, with what the flags say otherwise.
 pub(super) fn rules(global: &Global, args: &ReplayArgs, min_magnitude: Option<Magnitude>) -> Result<EventRules, Failure> {
-    let rules = Loaded::read(global)?.event_rules();
+    let rules = Loaded::read(global)?.event_rules()?;
     Ok(EventRules {
         min_magnitude: min_magnitude.unwrap_or(rules.min_magnitude),
         first_run: args.first_run.map_or(rules.first_run, Into::into),
@@ -69,6 +69,8 @@ pub(super) fn one_for_each(limits: &[Limit], min_magnitude: Magnitude) -> Result
             policy: Policy::plain(*limit),
             excess: Excess::Drop,
             mode: Mode::Enforce,
+            // Limits are compared by the alerts they let pass.
+            updates: Updates::None,
             quiet: None,
         })
     };
@@ -154,7 +156,11 @@ impl Course {
             match step {
                 Dispatched::Decided { event, chunk } => self.decided(&event, &chunk.decided, now),
                 Dispatched::Asked { subscriber, release: Some(release) } => self.released(&subscriber, &release),
-                Dispatched::Asked { release: None, .. } => {}
+                Dispatched::Updated { chunk, .. } => chunk.decided.iter().for_each(|(name, plan)| self.updated(name, plan)),
+                Dispatched::UpdateAsked { subscriber, plan: Some(plan) } => self.updated(&subscriber, &plan),
+                Dispatched::Unconfirmed { .. }
+                | Dispatched::Asked { release: None, .. }
+                | Dispatched::UpdateAsked { plan: None, .. } => {}
             }
         }
         Ok(())
@@ -170,6 +176,13 @@ impl Course {
             if matches!(plan.outcome, Outcome::Pending | Outcome::Waiting | Outcome::Held) {
                 followed.came_at.extend(event.ids.iter().map(|id| (id.clone(), now)));
             }
+        }
+    }
+
+    /// An update is a message like others: it counts where messages are counted as they leave.
+    fn updated(&mut self, name: &str, plan: &UpdatePlan) {
+        if let (Some(followed), Some(message)) = (self.followed.get_mut(name), &plan.message) {
+            followed.tally.sent(message.due_at, message.due_at);
         }
     }
 

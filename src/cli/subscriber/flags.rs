@@ -12,7 +12,7 @@ use crate::interest::{BoundingBox, Depth, Interest, Kinds, Radius, Region};
 use crate::limiter::{Algorithm, CostStep, CounterRule, Limit, Policy, Reserve};
 use crate::quiet::{Hours, QuietHours, Zone};
 use crate::rate::Rate;
-use crate::subscriber::{Address, Destination, Excess, Mode, Preset, Subscriber, SubscriberName, WebhookUrl};
+use crate::subscriber::{Address, Destination, Excess, Mode, Preset, Subscriber, SubscriberName, Updates, WebhookUrl};
 
 /// The default limit: what eleven years of the world's earthquakes of M 5 or more need to lose nothing at five an hour.
 const DEFAULT_RATE: &str = "5/h";
@@ -84,6 +84,9 @@ pub(in crate::cli) struct SubscriberFlags {
     /// enforce, or shadow: decide and record, but withhold nothing [default: enforce]
     #[arg(long, value_name = "MODE", help_heading = "Limiter")]
     mode: Option<Mode>,
+    /// Of which changes to what was told to hear: none, major or all; none leaves out withdrawals, too [default: major]
+    #[arg(long, value_name = "WHICH", help_heading = "Limiter")]
+    updates: Option<Updates>,
 
     /// When events wait for the end, on a clock in the zone, like 22:00-07:00; `none` lifts it
     #[arg(long, value_name = "FROM-TO", allow_hyphen_values = true, help_heading = "Quiet hours")]
@@ -148,8 +151,8 @@ impl SubscriberFlags {
         let interest = Interest::default();
         let policy = Policy::plain(limit);
         let (excess, mode) = (Excess::default(), Mode::default());
-        let preset = Preset::default();
-        self.apply(Subscriber { name, destination, preset, interest, policy, excess, mode, quiet: None })
+        let (preset, updates) = (Preset::default(), Updates::default());
+        self.apply(Subscriber { name, destination, preset, interest, policy, excess, mode, updates, quiet: None })
     }
 
     /// The subscriber with these flags applied, checked as a whole.
@@ -162,6 +165,7 @@ impl SubscriberFlags {
         self.apply_policy(&mut subscriber.policy)?;
         subscriber.excess = self.excess.unwrap_or(subscriber.excess);
         subscriber.mode = self.mode.unwrap_or(subscriber.mode);
+        subscriber.updates = self.updates.unwrap_or(subscriber.updates);
         subscriber.quiet = self.quiet_hours(subscriber.quiet)?;
         Ok(subscriber)
     }
@@ -190,6 +194,7 @@ impl SubscriberFlags {
             cost,
             excess,
             mode,
+            updates,
             quiet,
             zone,
             quiet_below,
@@ -215,6 +220,7 @@ impl SubscriberFlags {
             && cost.is_none()
             && excess.is_none()
             && mode.is_none()
+            && updates.is_none()
             && quiet.is_none()
             && zone.is_none()
             && quiet_below.is_none()

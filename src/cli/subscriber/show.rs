@@ -6,10 +6,10 @@ use crate::cli::failure::Failure;
 use crate::cli::output::{self, Format, Side};
 use crate::clock::{Clock, SystemClock};
 use crate::limiter::Outlook;
-use crate::plan::Outcome;
+use crate::plan::{Outcome, UpdateOutcome};
 use crate::quiet::QuietHours;
 use crate::store::{Store, StoredSubscriber, SubscriberCounts};
-use crate::subscriber::{Destination, Subscriber, SubscriberName};
+use crate::subscriber::{Destination, Subscriber, SubscriberName, Updates};
 use crate::time::Timestamp;
 
 pub(super) fn list(store: &Store, format: Format) -> Result<(), Failure> {
@@ -105,6 +105,10 @@ fn as_json(
     let decisions: serde_json::Map<_, _> =
         Outcome::ALL.iter().zip(counts.outcomes).map(|(outcome, count)| (outcome.name().to_owned(), json!(count))).collect();
     value["decisions"] = decisions.into();
+    // What it wants is among the settings, as `updates`.
+    let told: serde_json::Map<_, _> =
+        UpdateOutcome::ALL.iter().zip(counts.updates).map(|(outcome, count)| (outcome.name().to_owned(), json!(count))).collect();
+    value["updates_told"] = told.into();
     value["messages"] = json!({ "delivered": counts.delivered, "due": counts.due, "dead": counts.dead });
     if let Some(secret) = secret {
         value["secret"] = json!(secret);
@@ -142,6 +146,7 @@ fn as_text(
         ("promise", promise.to_string()),
         ("number", format!("{} at most in any stretch of {}", output::count(promise.most_in_any_window), limit.rate().window())),
         ("excess", format!("{}, mode {}", subscriber.excess, subscriber.mode)),
+        ("updates", updates_line(subscriber.updates, counts)),
         ("now", now_line(outlook, now)),
         ("decisions", counted(Outcome::ALL.iter().map(Outcome::to_string).zip(counts.outcomes))),
         (
@@ -163,6 +168,14 @@ fn as_text(
 fn quiet_line(quiet: QuietHours, now: Timestamp) -> String {
     let until = |until| format!("{quiet}; now, until {} ({until})", quiet.zone.clock_at(until));
     quiet.until(now).map_or_else(|| quiet.to_string(), until)
+}
+
+/// Which it wants, and what became of those that there were.
+fn updates_line(wanted: Updates, counts: &SubscriberCounts) -> String {
+    if counts.updates.iter().all(|count| *count == 0) {
+        return wanted.to_string();
+    }
+    format!("{wanted}: {}", counted(UpdateOutcome::ALL.iter().map(UpdateOutcome::to_string).zip(counts.updates)))
 }
 
 fn now_line(outlook: &Result<Outlook, String>, now: Timestamp) -> String {

@@ -46,17 +46,22 @@ pub(super) fn compose(from: &Mailbox, to: &Address, alert: &Alert) -> Result<Com
     let to: MailAddress = to.as_str().parse().map_err(ComposeError::Address)?;
     let unsubscribe = Unsubscribe::by_mail(from.email.as_ref(), &alert.subscriber);
     let rendered = render(alert, &unsubscribe);
-    let id = id_of(alert);
-    let message = Message::builder()
+    let id = id_of(&alert.id);
+    let message_id = |id: &str| format!("<{id}@{}>", from.email.domain());
+    let mut builder = Message::builder()
         .from(from.clone())
         .to(Mailbox::new(None, to.clone()))
         .subject(rendered.subject.clone())
         .date(UNIX_EPOCH + since_epoch(alert.created_at))
-        .message_id(Some(format!("<{id}@{}>", from.email.domain())))
+        .message_id(Some(message_id(&id)))
         .raw_header(plain_header("Auto-Submitted", "auto-generated"))
-        .raw_header(plain_header("List-Unsubscribe", &format!("<{}>", unsubscribe.url())))
-        .multipart(parts(&id, rendered))
-        .map_err(ComposeError::Headers)?;
+        .raw_header(plain_header("List-Unsubscribe", &format!("<{}>", unsubscribe.url())));
+    if let Some(first) = alert.follows() {
+        // Mail programs show it under the message that first told of the event.
+        let first = message_id(&id_of(first));
+        builder = builder.in_reply_to(first.clone()).references(first);
+    }
+    let message = builder.multipart(parts(&id, rendered)).map_err(ComposeError::Headers)?;
     Ok(Composed { id, from: from.email.clone(), to, bytes: message.formatted() })
 }
 
@@ -80,9 +85,9 @@ fn plain_header(name: &'static str, value: &str) -> HeaderValue {
     HeaderValue::dangerous_new_pre_encoded(HeaderName::new_from_ascii_str(name), value.to_owned(), value.to_owned())
 }
 
-fn id_of(alert: &Alert) -> String {
-    let id = utf8_percent_encode(&alert.id, ESCAPED_IN_ID).to_string();
-    if id.len() <= MAX_ID_BYTES { id } else { sha256_hex(&alert.id) }
+fn id_of(alert_id: &str) -> String {
+    let id = utf8_percent_encode(alert_id, ESCAPED_IN_ID).to_string();
+    if id.len() <= MAX_ID_BYTES { id } else { sha256_hex(alert_id) }
 }
 
 fn sha256_hex(text: &str) -> String {

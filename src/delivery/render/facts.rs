@@ -2,9 +2,11 @@
 
 use url::Url;
 
-use crate::alert::{Alert, Content, Digest, Explanation};
+use crate::alert::{Alert, Content, Digest, Explanation, Update};
 use crate::event::{Event, PagerLevel};
+use crate::identity::Change;
 use crate::plain::one_line;
+use crate::revision::before_and_after;
 use crate::time::{Span, TICKS_PER_SECOND, Timestamp};
 
 /// The longest place, title or sentence taken over from outside, in characters.
@@ -44,10 +46,26 @@ impl Facts {
         let title = one_line(&alert.title(), MAX_TEXT_CHARS);
         let ending = ending(alert, leave);
         match &alert.content {
-            Content::Event { event, late } => Facts {
+            Content::Event { event, late, unconfirmed } => Facts {
                 title,
-                note: late.then(|| late_note(event, alert.created_at)),
+                note: event_note(event, *late, *unconfirmed, alert.created_at),
                 details: event_details(event, alert.created_at),
+                link: link(event),
+                rows: Vec::new(),
+                ending,
+            },
+            Content::Update(update) => Facts {
+                title,
+                note: Some("This event has changed since you were last told of it.".to_owned()),
+                details: [changed(update), event_details(&update.event, alert.created_at)].concat(),
+                link: link(&update.event),
+                rows: Vec::new(),
+                ending,
+            },
+            Content::Withdrawal { event, .. } => Facts {
+                title,
+                note: Some("Withdrawn: the service that published this event has deleted it.".to_owned()),
+                details: withdrawn_details(event, alert.created_at),
                 link: link(event),
                 rows: Vec::new(),
                 ending,
@@ -106,6 +124,23 @@ fn event_details(event: &Event, created_at: Timestamp) -> Vec<(&'static str, Str
     details
 }
 
+/// Which event it was, without what was feared of it.
+fn withdrawn_details(event: &Event, created_at: Timestamp) -> Vec<(&'static str, String)> {
+    let mut details = event_details(event, created_at);
+    details.retain(|(label, _)| !["Tsunami", "PAGER", "Status"].contains(label));
+    details
+}
+
+/// What changed, before and after.
+fn changed(update: &Update) -> Vec<(&'static str, String)> {
+    let line = |change: Change| {
+        let (was, is) = before_and_after(change, &update.before, &update.event);
+        format!("{change}: {} → {}", one_line(&was, MAX_TEXT_CHARS), one_line(&is, MAX_TEXT_CHARS))
+    };
+    let labels = std::iter::once("Changed").chain(std::iter::repeat(""));
+    labels.zip(update.changes.iter().map(|change| line(*change))).collect()
+}
+
 fn digest_details(digest: &Digest) -> Vec<(&'static str, String)> {
     let mut details = vec![("Withheld", digest.count.to_string()), ("Since", utc(digest.since))];
     if let Some(largest) = digest.events.first() {
@@ -121,6 +156,14 @@ fn digest_details(digest: &Digest) -> Vec<(&'static str, String)> {
 fn digest_note(digest: &Digest) -> String {
     let (events, were) = if digest.count == 1 { ("event", "was") } else { ("events", "were") };
     format!("{} {events} that you asked for {were} not sent one by one, because your limit was reached.", digest.count)
+}
+
+fn event_note(event: &Event, late: bool, unconfirmed: bool, created_at: Timestamp) -> Option<String> {
+    let unconfirmed = unconfirmed.then(|| {
+        "Unconfirmed: only one network's automatic solution says so, and nobody has confirmed it in time. It may be a mistake.".to_owned()
+    });
+    let notes: Vec<String> = unconfirmed.into_iter().chain(late.then(|| late_note(event, created_at))).collect();
+    (!notes.is_empty()).then(|| notes.join(" "))
 }
 
 fn late_note(event: &Event, created_at: Timestamp) -> String {

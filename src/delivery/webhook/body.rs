@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::alert::{Alert, Content, Digest};
 use crate::event::{Event, EventId, Magnitude, PagerLevel};
+use crate::identity::Change;
 use crate::rate::Rate;
 use crate::time::Timestamp;
 
@@ -33,8 +34,24 @@ struct Body<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum BodyContent<'a> {
-    Event { event: BodyEvent<'a>, late: bool },
+    Event { event: BodyEvent<'a>, late: bool, unconfirmed: bool },
     Digest { digest: BodyDigest<'a> },
+    Update { event: BodyEvent<'a>, update: BodyUpdate<'a> },
+    Withdrawal { event: BodyEvent<'a>, withdrawal: BodyWithdrawal<'a> },
+}
+
+#[derive(Serialize)]
+struct BodyUpdate<'a> {
+    /// The id of the message that first told of the event.
+    of: &'a str,
+    changes: &'a [Change],
+    /// The event as the subscriber was last told.
+    before: BodyEvent<'a>,
+}
+
+#[derive(Serialize)]
+struct BodyWithdrawal<'a> {
+    of: &'a str,
 }
 
 #[derive(Serialize)]
@@ -91,9 +108,22 @@ pub(super) fn value(alert: &Alert) -> serde_json::Value {
 fn body(alert: &Alert) -> Body<'_> {
     let explanation = &alert.explanation;
     let (kind, content) = match &alert.content {
-        Content::Event { event, late } => ("earthquake.alert", BodyContent::Event { event: event.as_ref().into(), late: *late }),
+        Content::Event { event, late, unconfirmed } => {
+            let content = BodyContent::Event { event: event.as_ref().into(), late: *late, unconfirmed: *unconfirmed };
+            ("earthquake.alert", content)
+        }
         Content::Digest(digest) => ("earthquake.digest", BodyContent::Digest { digest: digest.into() }),
-        Content::Exercise(event) => ("earthquake.alert", BodyContent::Event { event: event.as_ref().into(), late: false }),
+        Content::Update(update) => {
+            let told = BodyUpdate { of: &update.of.id, changes: &update.changes, before: (&update.before).into() };
+            ("earthquake.update", BodyContent::Update { event: (&update.event).into(), update: told })
+        }
+        Content::Withdrawal { event, of } => {
+            let withdrawal = BodyWithdrawal { of: &of.id };
+            ("earthquake.withdrawal", BodyContent::Withdrawal { event: event.as_ref().into(), withdrawal })
+        }
+        Content::Exercise(event) => {
+            ("earthquake.alert", BodyContent::Event { event: event.as_ref().into(), late: false, unconfirmed: false })
+        }
     };
     Body {
         schema: SCHEMA,

@@ -5,11 +5,11 @@
 //! | element | |
 //! |---|---|
 //! | `status` | `Exercise` for a test of the subscription, else `Actual` |
-//! | `msgType` | `Alert` |
+//! | `msgType`, `references` | `Update` and `Cancel` refer to the alert that first told of the event; else, and where that was a digest, whose other events stand, `Alert` |
 //! | `scope` | `Public`: what is told is public |
-//! | `urgency` | `Immediate` within an hour of the origin, else and for a digest `Past` |
+//! | `urgency` | `Immediate` within an hour of the origin, else, for a digest and for a withdrawal `Past` |
 //! | `severity` | by PAGER, else by magnitude, see `severity` |
-//! | `certainty` | `Observed` when reviewed, `Likely` while automatic, else `Unknown` |
+//! | `certainty` | `Observed` when reviewed, `Likely` while automatic, `Possible` when it was not confirmed in time, `Unlikely` when withdrawn, else `Unknown` |
 //! | `expires` | a day after `sent` |
 //! | `circle` | the epicentre, radius 0: no claim is made about where it was felt |
 
@@ -21,7 +21,7 @@ use quick_xml::events::{BytesDecl, BytesText, Event as Xml};
 
 use super::severity::Severity;
 use super::{detail_lines, ending_lines, row_lines};
-use crate::alert::{Alert, Content};
+use crate::alert::{Alert, Content, First, LATE_AFTER};
 use crate::delivery::render::Facts;
 use crate::event::Event;
 use crate::plain::one_line;
@@ -38,11 +38,14 @@ const MAX_TEXT_CHARS: usize = 300;
 const ESCAPED_IN_NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'@').remove(b'+');
 
 /// What differs between the kinds of message.
-struct Kind {
+struct Kind<'a> {
     status: &'static str,
     message: &'static str,
+    /// The message that this one takes the place of.
+    first: Option<&'a First>,
     /// For its `info`.
     urgency: &'static str,
+    certainty: &'static str,
 }
 
 /// The document.
@@ -53,13 +56,39 @@ pub(super) fn of(alert: &Alert, facts: &Facts, sender: &str) -> Vec<u8> {
     writer.into_inner()
 }
 
-fn kind_of(alert: &Alert) -> Kind {
-    let (status, urgency) = match &alert.content {
-        Content::Event { late: false, .. } => ("Actual", "Immediate"),
-        Content::Event { late: true, .. } | Content::Digest(_) => ("Actual", "Past"),
-        Content::Exercise(_) => ("Exercise", "Immediate"),
+fn kind_of(alert: &Alert) -> Kind<'_> {
+    let plain = Kind {
+        status: "Actual",
+        message: "Alert",
+        first: None,
+        urgency: urgency(alert),
+        certainty: alert.largest().map_or("Unknown", certainty),
     };
-    Kind { status, message: "Alert", urgency }
+    // Of a digest the other events stand, so nothing may take its place.
+    let alone = |first: &'_ First| !first.digest;
+    match &alert.content {
+        Content::Event { unconfirmed: true, .. } => Kind { certainty: "Possible", ..plain },
+        Content::Event { unconfirmed: false, .. } | Content::Digest(_) => plain,
+        Content::Exercise(_) => Kind { status: "Exercise", ..plain },
+        Content::Update(update) if alone(&update.of) => Kind { message: "Update", first: Some(&update.of), ..plain },
+        Content::Update(_) => plain,
+        Content::Withdrawal { of, .. } if alone(of) => {
+            Kind { message: "Cancel", first: Some(of), certainty: "Unlikely", ..plain }
+        }
+        Content::Withdrawal { .. } => Kind { certainty: "Unlikely", ..plain },
+    }
+}
+
+fn urgency(alert: &Alert) -> &'static str {
+    match &alert.content {
+        Content::Digest(_) | Content::Withdrawal { .. } => "Past",
+        Content::Event { event, .. } | Content::Exercise(event) => urgency_of(event, alert.created_at),
+        Content::Update(update) => urgency_of(&update.event, alert.created_at),
+    }
+}
+
+fn urgency_of(event: &Event, created_at: Timestamp) -> &'static str {
+    if created_at.since(event.origin_at) > LATE_AFTER { "Past" } else { "Immediate" }
 }
 
 fn write(writer: &mut Writer<Vec<u8>>, alert: &Alert, facts: &Facts, sender: &str) -> io::Result<()> {
@@ -74,6 +103,9 @@ fn write(writer: &mut Writer<Vec<u8>>, alert: &Alert, facts: &Facts, sender: &st
         put("msgType", kind.message)?;
         put("scope", "Public")?;
         put("note", &ending_lines(facts).join("\n"))?;
+        if let Some(first) = kind.first {
+            put("references", &format!("{},{},{}", name(sender), name(&first.id), time(first.sent_at)))?;
+        }
         match alert.largest() {
             Some(event) => info(alert_element, alert, facts, event, &kind),
             None => Ok(()),
@@ -82,15 +114,15 @@ fn write(writer: &mut Writer<Vec<u8>>, alert: &Alert, facts: &Facts, sender: &st
     Ok(())
 }
 
-fn info(writer: &mut Writer<Vec<u8>>, alert: &Alert, facts: &Facts, event: &Event, kind: &Kind) -> io::Result<()> {
+fn info(writer: &mut Writer<Vec<u8>>, alert: &Alert, facts: &Facts, event: &Event, kind: &Kind<'_>) -> io::Result<()> {
     writer.create_element("info").write_inner_content(|info| {
         let mut put = |name, text: &str| element(info, name, text);
         put("language", "en")?;
         put("category", "Geo")?;
         put("event", &event_name(event))?;
         put("urgency", kind.urgency)?;
-        put("severity", Severity::of(event).word())?;
-        put("certainty", certainty(event))?;
+        put("severity", Severity::of_alert(alert).word())?;
+        put("certainty", kind.certainty)?;
         put("onset", &time(event.origin_at))?;
         put("expires", &time(alert.created_at.plus(EXPIRES_AFTER)))?;
         put("headline", &one_line(&facts.title, MAX_HEADLINE_CHARS))?;
@@ -107,7 +139,8 @@ fn info(writer: &mut Writer<Vec<u8>>, alert: &Alert, facts: &Facts, event: &Even
         }
         match &alert.content {
             Content::Digest(digest) => digest.events.iter().try_for_each(|event| area(info, event)),
-            Content::Event { event, .. } | Content::Exercise(event) => area(info, event),
+            Content::Event { event, .. } | Content::Withdrawal { event, .. } | Content::Exercise(event) => area(info, event),
+            Content::Update(update) => area(info, &update.event),
         }
     })?;
     Ok(())

@@ -24,7 +24,7 @@ pub(super) fn of(alert: &Alert, facts: &Facts) -> Value {
     let mut embed = json!({
         "title": escape(&one_line(&facts.title, MAX_TITLE_CHARS)),
         "description": blocks(&lines, 1, MAX_DESCRIPTION, units).concat(),
-        "color": colour(alert.largest().map_or(Severity::Unknown, Severity::of)),
+        "color": colour(Severity::of_alert(alert)),
         "timestamp": rfc3339(alert.created_at),
         // Discord reads no markup in a footer.
         "footer": { "text": blocks(&ending_lines(facts), 1, MAX_FOOTER, units).concat() },

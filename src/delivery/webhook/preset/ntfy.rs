@@ -55,7 +55,7 @@ fn priority(alert: &Alert) -> u8 {
     if matches!(alert.content, Content::Digest(_)) {
         return 2;
     }
-    match alert.largest().map_or(Severity::Unknown, Severity::of) {
+    match Severity::of_alert(alert) {
         Severity::Extreme => 5,
         Severity::Severe => 4,
         Severity::Moderate | Severity::Minor | Severity::Unknown => 3,

@@ -1,5 +1,6 @@
 //! How severe an event is, in the words of the Common Alerting Protocol, for the presets that rank or colour.
 
+use crate::alert::{Alert, Content};
 use crate::event::{Event, Magnitude, PagerLevel};
 
 /// CAP's own scale.
@@ -13,8 +14,18 @@ pub(super) enum Severity {
 }
 
 impl Severity {
+    /// Of the largest event that the message tells of; unknown of one that was withdrawn.
+    pub fn of_alert(alert: &Alert) -> Severity {
+        match &alert.content {
+            Content::Withdrawal { .. } => Severity::Unknown,
+            Content::Event { .. } | Content::Digest(_) | Content::Update(_) | Content::Exercise(_) => {
+                alert.largest().map_or(Severity::Unknown, Severity::of)
+            }
+        }
+    }
+
     /// PAGER's colour where there is one, since it estimates harm; else by magnitude; unknown without either.
-    pub fn of(event: &Event) -> Severity {
+    fn of(event: &Event) -> Severity {
         match event.pager {
             Some(PagerLevel::Red) => Severity::Extreme,
             Some(PagerLevel::Orange) => Severity::Severe,

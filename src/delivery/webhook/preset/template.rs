@@ -9,11 +9,12 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
 use serde_json::Value as Json;
 
 use super::PresetError;
-use crate::alert::{Alert, Content, Digest, Explanation};
+use crate::alert::{Alert, Content, Digest, Explanation, First, Update};
 use crate::delivery::render::{Facts, lines};
 use crate::delivery::unsubscribe::from_webhook;
 use crate::delivery::webhook::body;
 use crate::event::{Event, PagerLevel};
+use crate::identity::Change;
 use crate::plain::one_line;
 use crate::rate::Rate;
 use crate::subscriber::{MAX_TEMPLATE_BYTES, Template, TemplateKind};
@@ -26,7 +27,7 @@ const MAX_STEPS: u64 = 200_000;
 /// The longest description of a fault, in characters.
 const MAX_FAULT_CHARS: usize = 200;
 /// Keys of the body that stand for one kind of message: `none` in the others, so that a template can ask for them.
-const KEYS_OF_KINDS: [&str; 3] = ["event", "late", "digest"];
+const KEYS_OF_KINDS: [&str; 6] = ["event", "late", "unconfirmed", "digest", "update", "withdrawal"];
 
 /// Whether the template can be read and filled in with messages of every kind.
 pub(super) fn check(template: &Template) -> Result<(), PresetError> {
@@ -169,10 +170,15 @@ fn samples() -> Vec<(&'static str, Alert)> {
     let exercise = Alert::exercise("trial".to_owned(), explanation, now);
     let of = |content: Content| Alert { content, ..exercise.clone() };
     let digest = Digest { since: now, count: 2, events: vec![full.clone(), bare.clone()] };
+    let first = First { id: "trial".to_owned(), sent_at: now, digest: false };
+    let update = Update { event: full.clone(), before: bare.clone(), changes: vec![Change::Magnitude], of: first.clone() };
+    let event = |event: &Event, late| Content::Event { event: Box::new(event.clone()), late, unconfirmed: late };
     vec![
-        ("an event", of(Content::Event { event: Box::new(full), late: false })),
-        ("an event of which little is known", of(Content::Event { event: Box::new(bare), late: true })),
+        ("an event", of(event(&full, false))),
+        ("an event of which little is known", of(event(&bare, true))),
         ("a digest", of(Content::Digest(digest))),
+        ("an update", of(Content::Update(Box::new(update)))),
+        ("a withdrawal", of(Content::Withdrawal { event: Box::new(bare), of: first })),
         ("an exercise", exercise),
     ]
 }
