@@ -157,9 +157,9 @@ pub fn with_ids_of(event: Event, other: &Event) -> Event {
 /// The newest version: `seen` unless a known one is newer by its own word. Of known ones that are as new, the earliest known.
 /// A deletion is as new as what it deleted: a copy out of a cache does not bring that back.
 fn newest<'a>(known: &[&'a Event], seen: &'a Event) -> &'a Event {
-    let newer =
-        |event: &Event| event.updated_at > seen.updated_at || (event.is_withdrawn() && event.updated_at == seen.updated_at);
-    let newer_than_seen = known.iter().filter(|event| seen.updated_at.is_some() && newer(event));
+    let newer = |event: &Event| seen.updated_at.is_some() && event.updated_at > seen.updated_at;
+    let stays_gone = |event: &Event| event.is_withdrawn() && event.updated_at >= seen.updated_at;
+    let newer_than_seen = known.iter().filter(|event| newer(event) || stays_gone(event));
     newer_than_seen.copied().reduce(|best, event| if event.updated_at > best.updated_at { event } else { best }).unwrap_or(seen)
 }
 

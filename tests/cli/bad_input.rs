@@ -232,6 +232,11 @@ fn wrong_configurations() {
         ),
         ("[web]\nlisten = \"8080\"\n", &["c.toml:2: listen", "127.0.0.1:8080"]),
         ("[webhook]\nallow_private = 1\n", &["c.toml:2: allow_private", "expected a boolean"]),
+        ("[feed]\nduplicate_within = \"2m\"\n", &["c.toml: feed.duplicate_within: 2m is too long", "at most 1m"]),
+        ("[feed]\nduplicate_km = nan\n", &["c.toml: feed.duplicate_km: NaN is not a distance"]),
+        ("[feed]\nduplicate_magnitude = -0.5\n", &["c.toml: feed.duplicate_magnitude: -0.5", "expected 0 to 10"]),
+        ("[feed]\nconfirm_from = 80.0\n", &["c.toml:2: confirm_from: '80' is not a magnitude"]),
+        ("[feed]\nconfirm_form = 8.0\n", &["unknown key 'feed.confirm_form'", "'feed.confirm_for"]),
         ("feed = 5\n", &["c.toml:1: feed", "a table like [feed]"]),
         ("[feed\n", &["c.toml:1"]),
     ] {

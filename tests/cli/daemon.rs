@@ -226,3 +226,39 @@ fn a_feed_that_is_broken_for_a_while_stops_nothing() {
     wait_for("the message", || (mails(&place).len() == 1).then_some(()));
     assert_eq!(daemon.stop().code(), Some(0));
 }
+
+#[test]
+fn what_changes_and_what_is_withdrawn_is_told_and_the_ledger_knows_the_history() {
+    let place = place();
+    place.run(&["subscriber", "add", "anna", "--email", "anna@example.org"]).ok();
+    let daemon = Daemon::start(&place);
+    wait_for_first_poll(&place);
+    let mut gone = quake("us1", 5.8);
+    gone["properties"]["status"] = "deleted".into();
+    for (version, feature) in [quake("us1", 5.1), quake("us1", 5.8), gone].into_iter().enumerate() {
+        // A later change is a later version.
+        let mut feature = feature;
+        feature["properties"]["updated"] = (feature["properties"]["updated"].as_i64().expect("a time") + version as i64).into();
+        place.feed(&[feature]);
+        wait_for("the message", || (mails(&place).len() == version + 1).then_some(()));
+        wait_for("the receipt", || {
+            number(&place, "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM outbox WHERE status <> 'delivered')")
+        });
+    }
+    assert!(daemon.stop().success());
+    let text = place.run(&["ledger", "--event", "us1"]).ok();
+    for part in [
+        "1 decision, 0 of them refused",
+        "update      sent",
+        "withdrawal  sent",
+        "magnitude changed; within the limit",
+        "withdrawn",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let json = place.run(&["ledger", "--event", "us1", "--format", "json"]).json();
+    let updates = json["updates"].as_array().expect("updates");
+    assert_eq!(updates.iter().map(|row| row["kind"].clone()).collect::<Vec<_>>(), ["update", "withdrawal"]);
+    assert_eq!((json["decisions"].as_array().map(Vec::len), json["history"].as_array().map(Vec::len)), (Some(1), Some(3)));
+    assert!(place.run(&["subscriber", "show", "anna"]).ok().contains("  updates    major: 2 sent\n"));
+}

@@ -51,6 +51,20 @@ fn each_change_is_named() {
 }
 
 #[test]
+fn only_a_version_that_says_to_be_newer_brings_back_what_was_withdrawn() {
+    let mut gone = event(&["us1"], 5);
+    gone.status = "deleted".into();
+    let mut silent = event(&["us1"], 5);
+    silent.updated_at = None;
+    for stale in [event(&["us1"], 4), event(&["us1"], 5), silent] {
+        assert_eq!(merge(&known(&[(1, gone.clone())]), &stale), Identity::Same { key: 1, event: gone.clone() });
+    }
+    let back = event(&["us1"], 6);
+    let found = merge(&known(&[(1, gone)]), &back);
+    assert_eq!(found, Identity::Revised { key: 1, event: back, changes: vec![Change::Status] });
+}
+
+#[test]
 fn a_new_preferred_id_linked_through_the_others_is_the_same_event() {
     let seen = event(&["us6000qy7q", "pt25217001"], 2);
     let Identity::Revised { key, event, changes } = merge(&known(&[(7, event(&["pt25217001"], 1))]), &seen) else {
