@@ -67,11 +67,10 @@ fn kind_of(alert: &Alert) -> Kind<'_> {
     // Of a digest the other events stand, so nothing may take its place.
     let alone = |first: &'_ First| !first.digest;
     match &alert.content {
-        Content::Event { unconfirmed: true, .. } => Kind { certainty: "Possible", ..plain },
-        Content::Event { unconfirmed: false, .. } | Content::Digest(_) => plain,
         Content::Exercise(_) => Kind { status: "Exercise", ..plain },
+        Content::Event { unconfirmed: true, .. } => Kind { certainty: "Possible", ..plain },
         Content::Update(update) if alone(&update.of) => Kind { message: "Update", first: Some(&update.of), ..plain },
-        Content::Update(_) => plain,
+        Content::Event { unconfirmed: false, .. } | Content::Digest(_) | Content::Update(_) => plain,
         Content::Withdrawal { of, .. } if alone(of) => {
             Kind { message: "Cancel", first: Some(of), certainty: "Unlikely", ..plain }
         }
