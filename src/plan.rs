@@ -323,8 +323,10 @@ pub fn explain(subscriber: &Subscriber, limiter: &Limiter, reason: String, now: 
     }
 }
 
-/// Why an event passed or not.
-fn reason(subscriber: &Subscriber, event: &Event, answer: &Answer, outlook: &Outlook, now: Timestamp) -> String {
+/// Why an event passed or not, in one sentence without a full stop. `outlook` is the limiter's after the decision, for a
+/// request like this.
+#[must_use]
+pub fn reason(subscriber: &Subscriber, event: &Event, answer: &Answer, outlook: &Outlook, now: Timestamp) -> String {
     let shadow = subscriber.mode == Mode::Shadow;
     let ruling = match answer {
         Answer::Limiter(ruling) => ruling,

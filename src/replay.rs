@@ -3,7 +3,7 @@
 mod stored;
 mod tally;
 
-pub use stored::replay_stored;
+pub use stored::{StoredStep, replay_stored, replay_stored_each};
 pub use tally::{StoredReplay, Tally};
 
 use crate::event::Event;

@@ -93,6 +93,9 @@ fn resolve(mut columns: Columns, file: &str, line: u64, query: &Query) -> Result
     if !query.filter.kinds.is_empty() {
         columns.kind = Some(needed(&columns, "type")?);
     }
+    for name in &query.needs {
+        needed(&columns, name)?;
+    }
     columns.id = columns.find("id");
     Ok(columns)
 }

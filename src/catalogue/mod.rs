@@ -36,6 +36,8 @@ pub struct Query {
     pub time_column: TimeColumn,
     pub time_format: TimeFormat,
     pub filter: Filter,
+    /// Columns that the file must have although no filter asks for them.
+    pub needs: Vec<&'static str>,
     /// Count and pass over rows that are not well formed instead of stopping at the first.
     pub skip_bad_rows: bool,
 }

@@ -75,6 +75,11 @@ impl Input {
         output::progress_bar(total, "{wide_bar} {bytes} of {total_bytes}, {eta} left")
     }
 
+    /// The files that are read, without standard input.
+    pub fn inputs(&self) -> Vec<&Path> {
+        self.files.iter().map(PathBuf::as_path).filter(|file| !is_standard_input(file)).collect()
+    }
+
     /// The files as they were named.
     pub fn files(&self) -> &[PathBuf] {
         &self.files
@@ -116,6 +121,11 @@ pub(super) fn whole_number(text: &str) -> Result<u64, String> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     // More than 64 bits hold is more than anything here may be.
     if digits { Ok(text.parse().unwrap_or(u64::MAX)) } else { Err(format!("'{text}' is not a count: expected a whole number")) }
+}
+
+/// Reads a count that is at most as large as 32 bits hold.
+pub(super) fn small_number(text: &str) -> Result<u32, String> {
+    u32::try_from(whole_number(text)?).map_err(|_| format!("'{text}' is too large: expected at most {}", u32::MAX))
 }
 
 /// Says on standard error what was not as expected about the files.

@@ -11,6 +11,7 @@ use clap::Args;
 use super::failure::Failure;
 use super::input::{Input, TimeFlags, report, whole_number};
 use super::output::{self, Format};
+use super::pictures::Destination;
 use crate::analysis::{self, AcceptedLoss, MinBucket, SmallestRate, smallest_bucket, smallest_rate};
 use crate::catalogue::{Reading, read_times};
 use crate::plot;
@@ -74,7 +75,7 @@ pub(super) fn run(args: &MinBucketArgs) -> Result<(), Failure> {
     if rates.is_empty() {
         rates.push(DEFAULT_RATE.parse().map_err(Failure::usage)?);
     }
-    let plot = args.plot.as_deref().map(output::Destination::open).transpose()?;
+    let plot = args.plot.as_deref().map(|path| Destination::open(path, &args.input.inputs())).transpose()?;
     let (found, reading) = find(args, &rates)?;
     report(&reading);
     if let (Some(plot), Some(picture)) = (plot, &found.picture) {

@@ -7,6 +7,7 @@ mod input;
 mod ledger;
 mod min_bucket;
 mod output;
+mod pictures;
 mod recommend;
 mod replay;
 mod run;

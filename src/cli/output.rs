@@ -1,17 +1,13 @@
-//! Printing: aligned tables and numbers for people, JSON for programs; and files that appear whole or not at all.
+//! Printing: aligned tables and numbers for people, JSON for programs.
 
-use std::fs;
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use clap::ValueEnum;
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
-use tempfile::NamedTempFile;
 
-use super::failure::{Blame, Blamed, Failure};
+use super::failure::Failure;
 use crate::event::Event;
 use crate::time::Span;
 
@@ -44,44 +40,6 @@ pub(super) fn progress_bar(length: Option<u64>, template: &str) -> ProgressBar {
     let target = if io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::with_draw_target(length, target).with_style(style)
-}
-
-/// A file to be written after long work. Opening it shows whether it can be; until it is complete, whatever had its name
-/// stays as it was.
-pub(super) struct Destination {
-    path: PathBuf,
-    draft: NamedTempFile,
-}
-
-impl Destination {
-    /// Starts a draft beside `path`, which must not be anything but a file; a link leads to the file that it names.
-    pub fn open(path: &Path) -> Result<Destination, Failure> {
-        let cannot = || format!("cannot write {}", path.display());
-        let path =
-            if path.exists() { fs::canonicalize(path).with_context(cannot).blame(Blame::Running)? } else { path.to_owned() };
-        if path.exists() && !path.is_file() {
-            return Err(Failure::usage(format!("{}: it is not a file", cannot())));
-        }
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".throttler-");
-        #[cfg(unix)]
-        {
-            // As any new file: the drafts of the library are readable by their owner alone.
-            use std::os::unix::fs::PermissionsExt as _;
-            builder.permissions(fs::Permissions::from_mode(0o666));
-        }
-        let draft = builder.tempfile_in(directory).with_context(cannot).blame(Blame::Running)?;
-        Ok(Destination { path, draft })
-    }
-
-    /// Writes the whole content and gives the file its name.
-    pub fn write(mut self, content: &str) -> Result<(), Failure> {
-        let cannot = || format!("cannot write {}", self.path.display());
-        self.draft.write_all(content.as_bytes()).with_context(cannot).blame(Blame::Running)?;
-        self.draft.persist(&self.path).map_err(|fault| fault.error).with_context(cannot).blame(Blame::Running)?;
-        Ok(())
-    }
 }
 
 /// Which side a column keeps to.
@@ -164,26 +122,6 @@ pub(super) fn duration(span: Span) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_file_appears_when_it_is_whole() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("scene.svg");
-        fs::write(&path, "old").expect("an older file");
-        let names = || fs::read_dir(directory.path()).expect("a listing").count();
-
-        drop(Destination::open(&path).expect("writable"));
-        assert_eq!(
-            (fs::read_to_string(&path).expect("the file"), names()),
-            ("old".to_owned(), 1),
-            "an abandoned draft leaves nothing"
-        );
-        Destination::open(&path).expect("writable").write("new").expect("written");
-        assert_eq!((fs::read_to_string(&path).expect("the file"), names()), ("new".to_owned(), 1));
-        for wrong in [directory.path().to_owned(), directory.path().join("none/scene.svg")] {
-            assert!(Destination::open(&wrong).is_err(), "{}", wrong.display());
-        }
-    }
 
     #[test]
     fn numbers_are_made_for_reading() {

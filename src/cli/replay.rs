@@ -5,8 +5,6 @@ mod captures;
 mod pictures;
 mod stored;
 
-use std::path::PathBuf;
-
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
@@ -14,15 +12,16 @@ use super::Global;
 use super::failure::Failure;
 use super::input::{Input, report_skipped, whole_number};
 use super::output::{self, Format, Side};
-use crate::catalogue::read_events;
+use super::pictures::{PictureFlags, check_panels};
+use crate::catalogue::{Query, read_events};
 use crate::event::{Event, Magnitude};
 use crate::limiter::{Algorithm, CounterRule, Limit};
 use crate::news::FirstRun;
+use crate::plot::Row;
 use crate::rate::Rate;
-use crate::replay::{Replayed, StoredReplay, Waits, replay};
+use crate::replay::{Replayed, StoredReplay, Waits, replay, replay_stored};
 use crate::subscriber::{Subscriber, SubscriberName};
 use captures::Captures;
-use pictures::Pictures;
 
 /// What each limiter would have done with a catalogue's events, each decided at its origin time
 #[derive(Args)]
@@ -31,6 +30,7 @@ use pictures::Pictures;
   throttler replay data/quakes_2015_2025.csv --limiter token-bucket --bucket 5 --bucket 74 --html report.html
   throttler replay data/quakes_2015_2025.csv --limiter sliding-counter --counter-rule fits --format json
   throttler replay data/quakes_2015_2025.csv --all-subscribers
+  throttler replay data/quakes_2015_2025.csv --subscriber anna --from 2025-07-29 --to 2025-08-01 --html anna.html
   throttler replay --as-known polls/ --min-magnitude 5 --first-run alert
 
 A catalogue is replayed as it is in the end: each event at its origin time with its last magnitude. With --as-known the FILEs are
@@ -58,12 +58,8 @@ pub(super) struct ReplayArgs {
     /// How the sliding-counter compares its estimate
     #[arg(long, value_name = "RULE", default_value_t)]
     counter_rule: CounterRule,
-    /// Draw every decision, the busiest window and what was left in the bucket
-    #[arg(long, value_name = "FILE.svg", conflicts_with_all = ["subscribers", "all_subscribers"])]
-    plot: Option<PathBuf>,
-    /// The same as a page to explore, in one file
-    #[arg(long, value_name = "FILE.html", conflicts_with_all = ["subscribers", "all_subscribers"])]
-    html: Option<PathBuf>,
+    #[command(flatten)]
+    pictures: PictureFlags,
     /// The files are captures of a feed or directories of them: replay them as they were seen, when they were seen
     #[arg(long, conflicts_with_all = ["plot", "html"])]
     as_known: bool,
@@ -113,12 +109,17 @@ pub(super) fn run(global: &Global, args: &ReplayArgs) -> Result<(), Failure> {
 fn run_limits(args: &ReplayArgs) -> Result<(), Failure> {
     let limits = limits(args)?;
     let (mut sources, query) = (args.input.sources()?, args.input.query()?);
-    let pictures = Pictures::open(args.plot.as_deref(), args.html.as_deref())?;
+    let pictures = args.pictures.open(&args.input.inputs())?;
+    if pictures.is_some() {
+        check_panels(limits.len(), "choose fewer with --limiter and --bucket")?;
+    }
     let (events, skipped) = read_events(&mut sources, &query)?;
     report_skipped(&skipped);
-    let results = match pictures {
+    let results: Vec<_> = match pictures {
         None => limits.into_iter().map(|limit| replay(limit, &events)).collect(),
-        Some(pictures) => pictures.draw(limits, &events, &query.filter)?,
+        Some(pictures) => pictures::draw(pictures, "what passed", &events, &query.filter, |stretch| {
+            limits.into_iter().map(|limit| Row::replay(limit, stretch)).unzip()
+        })?,
     };
     print_limits(args, final_catalogue(&events), &results)
 }
@@ -175,16 +176,29 @@ fn final_keys(events: usize, first: Value, last: Value) -> Map<String, Value> {
 }
 
 fn run_stored(global: &Global, args: &ReplayArgs) -> Result<(), Failure> {
-    let subscribers = stored::chosen(global, &args.subscribers)?;
-    let (events, skipped) = read_events(&mut args.input.sources()?, &args.input.query()?)?;
+    let (subscribers, database) = stored::chosen(global, &args.subscribers)?;
+    stored::warn_of_unknown(&subscribers);
+    let (mut sources, query) = (args.input.sources()?, args.input.query()?);
+    let query = Query { needs: stored::needed_columns(&subscribers), ..query };
+    let inputs = [args.input.inputs(), vec![&database]].concat();
+    let pictures = args.pictures.open(&inputs)?;
+    if pictures.is_some() {
+        check_panels(subscribers.len(), "name those to draw with --subscriber")?;
+    }
+    let (events, skipped) = read_events(&mut sources, &query)?;
     report_skipped(&skipped);
-    let replayed = stored::replay_all(&subscribers, &events);
+    let replayed: Vec<_> = match pictures {
+        None => stored::replay_all(&subscribers, |subscriber| replay_stored(subscriber, &events)),
+        Some(pictures) => pictures::draw(pictures, "what each subscriber got", &events, &query.filter, |stretch| {
+            stored::replay_all(&subscribers, |subscriber| Row::replay_stored(subscriber, stretch)).into_iter().unzip()
+        })?,
+    };
     let results: Vec<_> = subscribers.iter().zip(&replayed).collect();
     print_stored(args, final_catalogue(&events), &results)
 }
 
 fn run_stored_as_known(global: &Global, args: &ReplayArgs) -> Result<(), Failure> {
-    let subscribers = stored::chosen(global, &args.subscribers)?;
+    let (subscribers, _) = stored::chosen(global, &args.subscribers)?;
     let query = args.input.query()?;
     let rules = as_known::rules(global, args, query.filter.min_magnitude)?;
     let captures = Captures::find(args.input.files(), &query)?;

@@ -46,7 +46,7 @@ impl Scale {
 
     /// At most about `most` ticks at round values, with their labels.
     pub fn ticks(&self, most: u32) -> Vec<(f64, String)> {
-        if self.logarithmic { self.decades() } else { self.round_steps(most) }
+        if self.logarithmic { self.decades(most) } else { self.round_steps(most) }
     }
 
     fn round_steps(&self, most: u32) -> Vec<(f64, String)> {
@@ -60,12 +60,17 @@ impl Scale {
         within.map(|value| (value, number(value, step))).collect()
     }
 
-    /// 1, 2 and 5 of each power of ten.
-    fn decades(&self) -> Vec<(f64, String)> {
+    /// 1, 2 and 5 of each power of ten; where that is too much, the powers alone.
+    fn decades(&self, most: u32) -> Vec<(f64, String)> {
+        let all = self.of_decades(&[1.0, 2.0, 5.0]);
+        if all.len() > most as usize * 2 { self.of_decades(&[1.0]) } else { all }
+    }
+
+    fn of_decades(&self, factors: &[f64]) -> Vec<(f64, String)> {
         let mut ticks = Vec::new();
         let mut power = 10_f64.powf(self.from.log10().floor());
         while power <= self.to {
-            let values = [power, 2.0 * power, 5.0 * power].into_iter();
+            let values = factors.iter().map(|factor| factor * power);
             let within = values.filter(|value| (self.from * 0.999..=self.to * 1.001).contains(value));
             ticks.extend(within.map(|value| (value, number(value, power))));
             power *= 10.0;

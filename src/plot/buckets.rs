@@ -96,7 +96,7 @@ impl Buckets<'_> {
         let mut line = LevelLine::new(panel.bucket, from);
         for (at, _) in self.events {
             let admitted = limiter.admit(*at, Request::ONE) == Verdict::Admitted;
-            line.decided(*at, admitted, &limiter);
+            line.decided(*at, u32::from(admitted), &limiter);
         }
         line.finish(to)
     }

@@ -8,7 +8,7 @@ pub(super) const WIDTH: f64 = 1200.0;
 pub(super) const LEFT: f64 = 76.0;
 pub(super) const RIGHT: f64 = 1176.0;
 /// How many series have a colour and a mark of their own; further ones begin again.
-const SERIES: usize = 6;
+const SERIES: usize = 8;
 
 /// The colours are Okabe and Ito's, which people with any colour vision tell apart; series also differ in their marks.
 /// No custom properties, so that programs other than browsers draw the light picture as well.
@@ -33,9 +33,19 @@ pub(super) const STYLE: &str = "\
 .s3{stroke:#cc79a7;fill:#cc79a7}
 .s4{stroke:#e69f00;fill:#e69f00}
 .s5{stroke:#56b4e9;fill:#56b4e9}
+.s6{stroke:#1f2328;fill:#1f2328}
+.s7{stroke:#7d6c00;fill:#7d6c00}
+.formula{stroke:#59636e;stroke-width:1.4;stroke-dasharray:5 4}
+.again{stroke-dasharray:7 4}
 .line,.hollow{fill:none}
 .passed{stroke:#0072b2;stroke-width:1.7;fill:none;stroke-linecap:round}
 .refused{stroke:#9aa2ab;stroke-width:1.7;fill:none;stroke-linecap:round}
+.delayed{stroke:#cc79a7;stroke-width:1.7;fill:none;stroke-linecap:round}
+.digested{stroke:#e69f00;stroke-width:1.7;fill:none;stroke-linecap:round}
+.band{fill:#d55e00;fill-opacity:.13;stroke:none}
+.marks .fill{stroke:none;shape-rendering:crispEdges}
+.marks .fill.passed{fill:#0072b2}
+.marks .fill.refused{fill:#9aa2ab}
 .columns path{stroke-linecap:butt;stroke-width:2}
 .bracket{stroke:#d55e00;stroke-width:2;fill:none}
 .plot .count{fill:#b34e00;font-weight:600}
@@ -50,9 +60,15 @@ pub(super) const STYLE: &str = "\
 .halo{stroke:#14181c}
 .s0{stroke:#3d9fe0;fill:#3d9fe0}
 .s5{stroke:#9ad4f5;fill:#9ad4f5}
+.s6{stroke:#e6e9ec;fill:#e6e9ec}
+.s7{stroke:#f0e442;fill:#f0e442}
+.formula{stroke:#a3adb8}
 .line,.hollow{fill:none}
 .passed{stroke:#56b4e9}
 .refused{stroke:#75808b}
+.band{fill:#f0812a;fill-opacity:.2}
+.marks .fill.passed{fill:#56b4e9}
+.marks .fill.refused{fill:#75808b}
 .bracket{stroke:#f0812a}
 .plot .count{fill:#f59a4d}
 .level{stroke:#2fc99a}
@@ -116,19 +132,35 @@ pub(super) fn tooltip(content: &str) -> Title {
     Title::new(plain(content))
 }
 
-/// The commands of a line through these points.
+/// The commands of a line through these points, each told by its distance from the one before, which is shorter.
 pub(super) fn polyline(points: impl IntoIterator<Item = (f64, f64)>) -> String {
-    let mut d = String::new();
-    for (x, y) in points {
-        d += if d.is_empty() { "M" } else { "L" };
-        d += &(px(x) + " " + &px(y));
-    }
-    d
+    let tenths = |value: f64| (value * 10.0).round();
+    let mut before: Option<(f64, f64)> = None;
+    let command = |point: (f64, f64)| {
+        // Whole tenths, so that no rounding error adds up.
+        let (x, y) = (tenths(point.0), tenths(point.1));
+        let Some((before_x, before_y)) = before.replace((x, y)) else {
+            return format!("M{} {}", px(x / 10.0), px(y / 10.0));
+        };
+        let (dx, dy) = (px((x - before_x) / 10.0), px((y - before_y) / 10.0));
+        match (dx.as_str(), dy.as_str()) {
+            ("0", _) => format!("v{dy}"),
+            (_, "0") => format!("h{dx}"),
+            (_, down) if down.starts_with('-') => format!("l{dx}{dy}"),
+            _ => format!("l{dx} {dy}"),
+        }
+    };
+    points.into_iter().map(command).collect()
 }
 
 /// The class of a series' colour.
 pub(super) fn series_class(index: usize) -> String {
     format!("s{}", index % SERIES)
+}
+
+/// The class of a series' line: those beyond the colours begin again, and are dashed.
+pub(super) fn series_line(index: usize) -> String {
+    format!("{} line{}", series_class(index), if index < SERIES { "" } else { " again" })
 }
 
 /// The mark of a series: each has its own shape, so that colour is not all that tells them apart.
@@ -139,6 +171,8 @@ pub(super) fn series_mark(index: usize, x: f64, y: f64) -> Path {
         3 => &[(0.0, -5.5), (5.5, 0.0), (0.0, 5.5), (-5.5, 0.0)],
         4 => &[(-5.0, -4.0), (5.0, -4.0), (0.0, 5.5)],
         5 => &[(-5.0, -2.0), (5.0, -2.0), (5.0, 2.0), (-5.0, 2.0)],
+        6 => &[(-5.0, -5.0), (5.0, -5.0), (-5.0, 5.0), (5.0, 5.0)],
+        7 => &[(-2.0, -5.5), (2.0, -5.5), (2.0, 5.5), (-2.0, 5.5)],
         _ => return path(&series_class(index), disc(x, y, 4.5)),
     };
     let outline = polyline(corners.iter().map(|(dx, dy)| (x + dx, y + dy)));
@@ -149,6 +183,23 @@ pub(super) fn series_mark(index: usize, x: f64, y: f64) -> Path {
 pub(super) fn disc(x: f64, y: f64, radius: f64) -> String {
     let (r, d) = (px(radius), px(2.0 * radius));
     format!("M{} {}a{r} {r} 0 1 0 {d} 0a{r} {r} 0 1 0 -{d} 0", px(x - radius), px(y))
+}
+
+/// A text in lines of at most `width` pixels, the first at `y`. Gives the group and the height it takes.
+pub(super) fn paragraph(class: &str, (x, y): (f64, f64), width: f64, content: &str) -> (Group, f64) {
+    const LINE: f64 = 18.0;
+    let (mut lines, mut line) = (Vec::new(), String::new());
+    for word in content.split_whitespace() {
+        if !line.is_empty() && width_of(&line) + width_of(word) + width_of(" ") > width {
+            lines.push(std::mem::take(&mut line));
+        }
+        line += if line.is_empty() { "" } else { " " };
+        line += word;
+    }
+    lines.push(line);
+    let height = LINE * lines.len() as f64;
+    let all = lines.iter().enumerate().fold(Group::new(), |all, (n, line)| all.add(text(class, x, y + LINE * n as f64, line)));
+    (all, height)
 }
 
 /// The entries of a legend beside each other, each drawn by a function that is given the middle of a 22 px wide sample;
@@ -170,18 +221,24 @@ pub(super) fn legend(left: f64, top: f64, entries: Vec<(Group, String)>) -> (Gro
     (all, y - top + ROW)
 }
 
+/// A group moved by so much.
+pub(super) fn moved(x: f64, y: f64, content: Group) -> Group {
+    content.set("transform", format!("translate({} {})", px(x), px(y)))
+}
+
 /// The finished picture. `label` is what a screen reader calls it.
 pub(super) fn document(label: &str, height: f64, content: Group) -> String {
-    let picture = open(label, height).set("role", "img").add(Style::new(STYLE)).add(rectangle("paper", 0.0, 0.0, WIDTH, height));
+    let picture =
+        open(label, WIDTH, height).set("role", "img").add(Style::new(STYLE)).add(rectangle("paper", 0.0, 0.0, WIDTH, height));
     picture.add(content).to_string() + "\n"
 }
 
 /// The outermost element, which scales with the page it is shown in.
-pub(super) fn open(label: &str, height: f64) -> SVG {
+pub(super) fn open(label: &str, width: f64, height: f64) -> SVG {
     SVG::new()
         .set("class", "plot")
-        .set("viewBox", format!("0 0 {} {}", px(WIDTH), px(height)))
-        .set("width", px(WIDTH))
+        .set("viewBox", format!("0 0 {} {}", px(width), px(height)))
+        .set("width", px(width))
         .set("height", px(height))
         .set("aria-label", plain(label))
 }
@@ -194,8 +251,18 @@ mod tests {
     fn hostile_text_stays_text() {
         let title = tooltip("a</title><script>\"'&\u{0}\u{202e}").to_string();
         assert_eq!(title.replace('\n', ""), "<title>a&lt;/title&gt;&lt;script&gt;\"'&amp;\u{fffd}\u{fffd}</title>");
-        let labelled = open("\" onload='x' <&", 10.0).to_string();
+        let labelled = open("\" onload='x' <&", 10.0, 10.0).to_string();
         assert!(labelled.contains("aria-label=\"&quot; onload=&apos;x&apos; &lt;&amp;\""), "{labelled}");
+    }
+
+    #[test]
+    fn lines_are_short_and_exact() {
+        let line = polyline((0..10_000).map(|n| (f64::from(n) * 0.333, f64::from(n % 7))));
+        let step = |step: &str| step.split(['-', ' ']).next().and_then(|dx| dx.parse::<f64>().ok()).expect("a number");
+        let end: f64 = line.split(['h', 'l']).skip(1).map(step).sum();
+        assert!((end - 3_329.7).abs() < 1e-6, "{end}");
+        assert_eq!(polyline([(76.0, 10.04), (80.0, 10.0), (80.0, 4.5), (90.0, 3.0), (90.5, 6.0)]), "M76 10h4v-5.5l10-1.5l0.5 3");
+        assert_eq!(polyline([]), "");
     }
 
     #[test]

@@ -35,6 +35,12 @@ impl Frame {
         self.left_axis_at(scale, scale.ticks(most), name)
     }
 
+    /// The axis at the left of counts: whole numbers only.
+    pub fn count_axis(&self, scale: &Scale, most: u32, name: &str) -> Group {
+        let whole = scale.ticks(most).into_iter().filter(|(value, _)| value.fract().abs() < 1e-9);
+        self.left_axis_at(scale, whole.map(|(value, _)| (value, number(value, 1.0))).collect(), name)
+    }
+
     /// The axis at the left of a bucket: 0, its size, and between them at most so many round numbers.
     pub fn bucket_axis(&self, scale: &Scale, bucket: u32, between: u32, name: &str) -> Group {
         const ROOM: f64 = 14.0;

@@ -6,7 +6,7 @@ use super::axis::Scale;
 use super::canvas::{path, polyline, px};
 use super::frame::Frame;
 use super::time_axis::TimeScale;
-use crate::limiter::{Limiter, Request};
+use crate::limiter::{Algorithm, Limiter, Request};
 use crate::time::Timestamp;
 
 /// Collects the corners of the line while a limiter with a bucket decides.
@@ -23,21 +23,27 @@ impl LevelLine {
         LevelLine { points: vec![(from, brim)], brim, full_at: from }
     }
 
-    /// Takes the limiter as it is after its decision of an instant that is none earlier than those before.
-    pub fn decided(&mut self, at: Timestamp, admitted: bool, limiter: &Limiter) {
+    /// Takes the limiter as it is after a decision by which so many tokens were taken, at an instant that is none earlier than
+    /// those before.
+    pub fn decided(&mut self, at: Timestamp, taken: u32, limiter: &Limiter) {
         let Some(after) = limiter.level(at) else { return };
         if self.full_at < at {
             self.points.push((self.full_at, self.brim));
         }
-        self.points.push((at, if admitted { after + 1.0 } else { after }));
-        if admitted {
+        self.points.push((at, after + f64::from(taken)));
+        if taken > 0 {
             self.points.push((at, after));
         }
         self.full_at = limiter.outlook(at, Request::ONE).reset_at;
     }
 
-    /// The whole line, until `to`.
+    /// The whole line, until `to`; what was decided later is not shown.
     pub fn finish(mut self, to: Timestamp) -> Vec<(Timestamp, f64)> {
+        if let (Some((from, _)), Some((last, _))) = (self.points.first(), self.points.last())
+            && *last > to
+        {
+            return clipped(&self.points, *from, to);
+        }
         if self.full_at <= to {
             self.points.push((self.full_at, self.brim));
         }
@@ -63,6 +69,11 @@ pub(super) fn clipped(line: &[(Timestamp, f64)], from: Timestamp, to: Timestamp)
     };
     let (first, last) = (cut(start, from), cut(end, to));
     first.into_iter().chain(line[start.min(end)..end].iter().copied()).chain(last).collect()
+}
+
+/// What is left in the bucket of an algorithm: a short word, because the axis is.
+pub(super) fn name(algorithm: Algorithm) -> &'static str {
+    if algorithm == Algorithm::LeakyBucket { "places" } else { "tokens" }
 }
 
 /// The line and the area under it. Of each pixel column only what shows is drawn: the first, the least, the greatest and
@@ -94,22 +105,26 @@ fn reduced(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limiter::{Algorithm, Limit, Verdict};
+    use crate::limiter::{Limit, Verdict};
 
     fn at(second: u64) -> Timestamp {
         Timestamp::from_ticks(0).expect("the epoch").plus(crate::time::Span::from_seconds(second))
     }
 
-    /// Two tokens, one back a minute: asked at 60 s, 61 s and 62 s.
-    fn line() -> Vec<(Timestamp, f64)> {
+    /// Two tokens, one back a minute: asked at 60 s, 61 s and 62 s; shown until so many seconds.
+    fn line_until(end: u64) -> Vec<(Timestamp, f64)> {
         let limit = Limit::new(Algorithm::TokenBucket, "1/m".parse().expect("a rate"), Some(2)).expect("a limit");
         let mut limiter = Limiter::new(limit);
         let mut line = LevelLine::new(2, at(0));
         for second in [60, 61, 62] {
             let admitted = limiter.admit(at(second), Request::ONE) == Verdict::Admitted;
-            line.decided(at(second), admitted, &limiter);
+            line.decided(at(second), u32::from(admitted), &limiter);
         }
-        line.finish(at(300))
+        line.finish(at(end))
+    }
+
+    fn line() -> Vec<(Timestamp, f64)> {
+        line_until(300)
     }
 
     #[test]
@@ -128,6 +143,13 @@ mod tests {
             (300, "2.00"),
         ];
         assert_eq!(corners, expected.map(|(second, level)| (second, level.to_owned())));
+    }
+
+    #[test]
+    fn what_is_decided_after_the_end_is_not_shown() {
+        let corners: Vec<_> = line_until(61).into_iter().map(|(at, level)| (at.seconds(), (level * 100.0).round())).collect();
+        assert_eq!(corners, [(0, 200.0), (0, 200.0), (60, 200.0), (60, 100.0), (61, 102.0), (61, 2.0), (61, 2.0)]);
+        assert_eq!(line_until(30).last(), Some(&(at(30), 2.0)));
     }
 
     #[test]

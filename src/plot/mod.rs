@@ -6,6 +6,7 @@
 //! small parts and the style, `axis`, `time_axis` and `frame` the scales, `level` what a bucket holds over time, and one file each the
 //! pictures. Whatever text comes from outside passes `canvas::plain` on its way into an element.
 
+mod arrivals;
 mod axis;
 mod buckets;
 mod canvas;
@@ -13,11 +14,15 @@ mod chart;
 mod curve;
 mod frame;
 mod html;
+pub mod laboratory;
 mod level;
 mod scene;
+mod sheet;
 mod time_axis;
 
+pub use arrivals::{Arrivals, ArrivalsGroup, ArrivalsPanel};
 pub use buckets::{BucketPanel, Buckets};
-pub use chart::{Chart, Point, Series};
+pub use chart::{Chart, ChartGroup, Charts, Point, Series};
 pub use curve::{Corner, Curve, WholeRate};
-pub use scene::{BusiestWindow, Mark, Row, Scene, Stretch};
+pub use scene::{BusiestWindow, Fate, Mark, Row, Scene, Stretch};
+pub use sheet::MAX_PANELS;

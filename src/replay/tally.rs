@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::busiest_window;
+use super::busiest_stretch;
 use crate::event::Event;
 use crate::plan::{Answer, Outcome};
 use crate::time::{Span, TICKS_PER_SECOND, Timestamp};
@@ -34,6 +34,8 @@ pub struct StoredReplay {
     pub withheld: u64,
     /// The most messages in any half-open stretch of the rate's window, counted as they leave.
     pub busiest_window: u64,
+    /// When the first such stretch begins, with the first message in it.
+    pub busiest_from: Option<Timestamp>,
     /// The largest that the limiter refused, the first among equals.
     pub largest_refused: Option<Event>,
     /// The longest time between two messages: from, to.
@@ -101,7 +103,9 @@ impl Tally {
         self.result.withheld += left;
         self.sent_at.sort_unstable();
         let ticks: Vec<i128> = self.sent_at.iter().map(|at| at.ticks().into()).collect();
-        self.result.busiest_window = busiest_window(&ticks, window.ticks().into());
+        if let Some((first, count)) = busiest_stretch(&ticks, window.ticks().into()) {
+            (self.result.busiest_window, self.result.busiest_from) = (count, Some(self.sent_at[first]));
+        }
         let silences = self.sent_at.windows(2).map(|pair| (pair[0], pair[1]));
         self.result.longest_silence = silences.max_by_key(|(from, to)| to.since(*from));
         let mut days: Vec<(i64, u64)> = self.refused_on.into_iter().collect();

@@ -6,8 +6,8 @@ use crate::rate::Rate;
 
 /// The most phases.
 pub const MAX_PHASES: u32 = 100_000;
-/// The most admissions that all floods together may find: a minute of work.
-const MAX_ADMISSIONS: u64 = 200_000_000;
+/// The most decisions that all floods together may take: a minute of work.
+pub const MAX_ADMISSIONS: u64 = 200_000_000;
 /// The clock windows before the flood, in which nothing is asked.
 const QUIET_WINDOWS: u64 = 2;
 /// How long the flood lasts, in windows. The worst stretch begins with it: later ones find less left.
@@ -51,7 +51,7 @@ impl Attack {
         let admissions = limits.iter().map(|limit| limit.promise().most_in_any_window).sum::<u64>();
         let decisions = (admissions as f64) * FLOOD_WINDOWS as f64 * phases.len() as f64;
         if decisions > MAX_ADMISSIONS as f64 {
-            return Err(SetupError::Decisions(decisions));
+            return Err(SetupError::Floods(decisions));
         }
         let row = |limit: Limit| {
             let by_phase: Vec<_> = phases.iter().map(|phase| (*phase, flood(limit, *phase))).collect();

@@ -22,12 +22,19 @@ pub enum SetupError {
     Requests(f64),
     #[error("the experiment would take about {0:.1e} decisions, the most is {MAX_DECISIONS}: choose fewer or shorter runs")]
     Decisions(f64),
+    #[error(
+        "the floods would take about {0:.1e} decisions, the most is {max}: choose a lower rate, smaller buckets or fewer phases",
+        max = super::attack::MAX_ADMISSIONS
+    )]
+    Floods(f64),
     #[error("an attack is tried at 1 to {max} phases, not {0}", max = super::attack::MAX_PHASES)]
     Phases(u32),
     #[error("a refused request is tried again at most {max} times, not {0}", max = super::lockout::MAX_TRIES)]
     Tries(u32),
     #[error("a spike has 1 to {max} requests, not {0}", max = super::lockout::MAX_SPIKE)]
     Spike(u32),
+    #[error("the spike comes after {after}, when a run of {length} is over: choose a longer run")]
+    SpikeAfterEnd { after: Span, length: Span },
     #[error("a limit of {limit} is shared by 1 to {limit} servers (at most {max}), not {servers}", max = super::split::MAX_SERVERS)]
     Servers { limit: u32, servers: u32 },
     #[error("a server takes at most {max} from reading to writing, not {0}", max = super::split::MAX_GAP)]

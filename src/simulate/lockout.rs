@@ -109,6 +109,10 @@ impl Lockout {
         if !(1..=MAX_SPIKE).contains(&self.spike) {
             return Err(SetupError::Spike(self.spike));
         }
+        let after = Span::from_ticks(SPIKE_WINDOW * self.rate.window().ticks());
+        if after >= self.length {
+            return Err(SetupError::SpikeAfterEnd { after, length: self.length });
+        }
         let mut cases = Vec::new();
         let mut decisions = 0.0;
         for algorithm in [Algorithm::SlidingLog, Algorithm::SlidingCounter] {

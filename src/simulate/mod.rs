@@ -23,7 +23,7 @@ pub mod variants;
 pub use error::SetupError;
 pub use parallel::Work;
 pub use random::Stream;
-pub use tally::{Tally, tally};
+pub use tally::{Tally, tally, tally_each};
 
 use crate::limiter::{Limit, Limiter};
 use crate::time::{Span, Timestamp};

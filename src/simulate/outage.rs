@@ -109,6 +109,7 @@ pub struct Outage {
     pub rate: Rate,
     pub bucket: u64,
     pub rule: CounterRule,
+    pub algorithms: Vec<Algorithm>,
     pub presets: Vec<Preset>,
     pub policies: Vec<FallbackPolicy>,
     pub instances: u32,
@@ -134,6 +135,17 @@ pub struct OutageRow {
     pub admitted_in_outage: u64,
 }
 
+/// One request of a row.
+#[derive(Clone, Copy, Debug)]
+pub struct OutageStep<'l> {
+    pub at: Timestamp,
+    pub admitted: bool,
+    /// Whether the store decided; else it was away and an instance did, by its policy.
+    pub by_store: bool,
+    /// The limiter in the store, after the decision.
+    pub store: &'l Limiter,
+}
+
 impl Outage {
     /// The published set-up: 10 per second, bucket 20, 60 s, four instances, the store down from 20 s to 30 s.
     #[must_use]
@@ -142,6 +154,7 @@ impl Outage {
             rate,
             bucket: 2 * u64::from(rate.limit()),
             rule: CounterRule::Fits,
+            algorithms: Algorithm::ALL.to_vec(),
             presets: Preset::ALL.to_vec(),
             policies: FallbackPolicy::ALL.to_vec(),
             instances: 4,
@@ -165,7 +178,7 @@ impl Outage {
             for policy in &policies {
                 for limit in &limits {
                     let instances = self.instances_of(*limit, *policy)?;
-                    rows.push(self.row(*preset, *limit, *policy, instances, &requests));
+                    rows.push(self.row((*preset, *limit, *policy), instances, &requests, &mut |_| {}));
                 }
             }
         }
@@ -183,15 +196,22 @@ impl Outage {
         if !(1..=MAX_INSTANCES).contains(&instances) {
             return Err(SetupError::Instances(instances));
         }
+        if self.algorithms.is_empty() {
+            return Err(SetupError::Nothing("no limiter is chosen"));
+        }
         if self.presets.is_empty() { Err(SetupError::Nothing("no preset is chosen")) } else { Ok(()) }
     }
 
-    fn limits(&self) -> Result<Vec<Limit>, SetupError> {
+    /// The limits that are compared, in the order in which they are shown.
+    ///
+    /// # Errors
+    /// [`SetupError::Limit`] if there is no such bucket.
+    pub fn limits(&self) -> Result<Vec<Limit>, SetupError> {
         let limit = |algorithm: Algorithm| {
             let limit = Limit::new(algorithm, self.rate, algorithm.has_bucket().then_some(self.bucket))?;
             Ok(if algorithm == Algorithm::SlidingCounter { limit.with_rule(self.rule)? } else { limit })
         };
-        Algorithm::ALL.into_iter().map(limit).collect()
+        Algorithm::ALL.into_iter().filter(|algorithm| self.algorithms.contains(algorithm)).map(limit).collect()
     }
 
     /// A stand-in for each instance; none without an outage.
@@ -200,18 +220,33 @@ impl Outage {
         (0..self.instances).map(|_| policy.stand_in(limit, self.instances)).collect()
     }
 
-    /// The requests go to the instances in turn. Without the store an instance asks its stand-in; when the store is back it
-    /// knows what it knew before.
-    fn row(
+    /// One row of [`Outage::run`] by itself, and shows every request.
+    ///
+    /// # Errors
+    /// [`SetupError`] as from [`Outage::run`].
+    pub fn course(
         &self,
         preset: Preset,
         limit: Limit,
         policy: Option<FallbackPolicy>,
+        visit: &mut dyn FnMut(OutageStep<'_>),
+    ) -> Result<OutageRow, SetupError> {
+        self.check()?;
+        let instances = self.instances_of(limit, policy)?;
+        Ok(self.row((preset, limit, policy), instances, &preset.requests(self.length), visit))
+    }
+
+    /// The requests go to the instances in turn. Without the store an instance asks its stand-in; when the store is back it
+    /// knows what it knew before.
+    fn row(
+        &self,
+        (preset, limit, policy): (Preset, Limit, Option<FallbackPolicy>),
         mut instances: Vec<StandIn>,
         requests: &[Timestamp],
+        visit: &mut dyn FnMut(OutageStep<'_>),
     ) -> OutageRow {
         let away = tick(self.down_from.ticks())..tick(self.down_to.ticks());
-        let mut shared = StandIn::Local(Limiter::new(limit));
+        let mut store = Limiter::new(limit);
         let mut row = OutageRow {
             preset,
             limit,
@@ -226,14 +261,17 @@ impl Outage {
         for (number, now) in requests.iter().enumerate() {
             let in_outage = away.contains(now);
             let turn = number % instances.len().max(1);
-            let alone = instances.get_mut(turn).filter(|_| in_outage);
-            let passes_at = passes_at_once_or_in_turn(alone.as_deref().unwrap_or(&shared), limit, *now);
-            let decider = alone.unwrap_or(&mut shared);
+            let (passes_at, verdict, by_store) = match instances.get_mut(turn).filter(|_| in_outage) {
+                Some(alone) => (passes_at_once_or_in_turn(alone, limit, *now), alone.admit(*now, Request::ONE), false),
+                None => (passes_at(&store, limit.rate().limit(), *now), store.admit(*now, Request::ONE), true),
+            };
+            let admitted = verdict == Verdict::Admitted;
             row.offered_in_outage += u64::from(in_outage);
-            if decider.admit(*now, Request::ONE) == Verdict::Admitted {
+            if admitted {
                 row.admitted_in_outage += u64::from(in_outage);
                 passed.push(passes_at);
             }
+            visit(OutageStep { at: *now, admitted, by_store, store: &store });
         }
         row.admitted = passed.len() as u64;
         // The queues of several instances do not leave in one order.

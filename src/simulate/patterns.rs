@@ -82,7 +82,7 @@ pub fn patterns(rate: Rate, bucket: Option<u64>) -> Result<Vec<PatternRow>, Limi
 ///
 /// # Errors
 /// [`LimitError`] if there is no such bucket.
-pub(super) fn every_limit(rate: Rate, bucket: Option<u64>) -> Result<Vec<Limit>, LimitError> {
+pub fn every_limit(rate: Rate, bucket: Option<u64>) -> Result<Vec<Limit>, LimitError> {
     let mut limits = Vec::new();
     for algorithm in Algorithm::ALL {
         let limit = Limit::new(algorithm, rate, bucket.filter(|_| algorithm.has_bucket()))?;

@@ -68,6 +68,14 @@ impl Split {
         Ok(rows)
     }
 
+    /// Whether it can run, without running it.
+    ///
+    /// # Errors
+    /// [`SetupError`] as from [`Split::run`].
+    pub fn check(&self) -> Result<(), SetupError> {
+        self.checked_cases().map(|_| ())
+    }
+
     fn checked_cases(&self) -> Result<Vec<Case>, SetupError> {
         let mut cases = Vec::new();
         let mut decisions = 0.0;

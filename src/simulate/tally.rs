@@ -34,6 +34,11 @@ impl Tally {
 /// Puts the requests, which are in order, to a limiter of which nothing is spent.
 #[must_use]
 pub fn tally(limit: Limit, requests: &[Timestamp]) -> Tally {
+    tally_each(limit, requests, |_, _, _| {})
+}
+
+/// As [`tally`], and shows every request: when it came, whether it was admitted, and the limiter after it.
+pub fn tally_each(limit: Limit, requests: &[Timestamp], mut visit: impl FnMut(Timestamp, bool, &Limiter)) -> Tally {
     let mut limiter = Limiter::new(limit);
     let mut history = History::new(limit);
     // Only the leaky bucket's leave later than they are admitted.
@@ -43,7 +48,8 @@ pub fn tally(limit: Limit, requests: &[Timestamp]) -> Tally {
     for now in requests {
         let allowed = history.allows_at(*now);
         let departs_at = if queues { passes_at(&limiter, limit.rate().limit(), *now) } else { 0 };
-        if limiter.admit(*now, Request::ONE) == Verdict::Admitted {
+        let admitted = limiter.admit(*now, Request::ONE) == Verdict::Admitted;
+        if admitted {
             history.admissions.push(*now);
             tally.wrong_admits += u64::from(!allowed);
             tally.busiest_window = tally.busiest_window.max(history.in_window());
@@ -53,6 +59,7 @@ pub fn tally(limit: Limit, requests: &[Timestamp]) -> Tally {
         } else {
             tally.wrong_rejects += u64::from(allowed);
         }
+        visit(*now, admitted, &limiter);
     }
     tally.admitted = history.admissions.len() as u64;
     if queues {

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use crate::place::{Place, Ran, catalogue};
 
 /// A place with a subscriber and a catalogue.
-fn prepared() -> Place {
+pub(crate) fn prepared() -> Place {
     let place = Place::new();
     place.run(&["subscriber", "add", "anna", "--email", "anna@example.org"]).ok();
     let catalogue = std::fs::read_to_string(catalogue()).expect("the catalogue");
@@ -16,7 +16,7 @@ fn prepared() -> Place {
 }
 
 /// It failed with this status, on standard error alone, in words that have all of `expected`.
-fn check(ran: &Ran, status: i32, expected: &[&str], what: &str) {
+pub(crate) fn check(ran: &Ran, status: i32, expected: &[&str], what: &str) {
     assert_eq!((ran.status, ran.out.as_str()), (Some(status), ""), "{what}: {}", ran.err);
     let first = ran.err.lines().next().unwrap_or_default();
     assert!(first.starts_with("throttler: ") || first.starts_with("error: "), "{what}: {first}");
@@ -31,7 +31,7 @@ fn words(line: &str) -> Vec<String> {
     line.split(' ').map(|word| word.replace('_', " ")).collect()
 }
 
-fn all(place: &Place, cases: &[(&str, i32, &[&str])]) {
+pub(crate) fn all(place: &Place, cases: &[(&str, i32, &[&str])]) {
     let before = place.files();
     for (line, status, expected) in cases {
         let args = words(line);

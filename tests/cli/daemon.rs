@@ -235,10 +235,10 @@ fn what_changes_and_what_is_withdrawn_is_told_and_the_ledger_knows_the_history()
     wait_for_first_poll(&place);
     let mut gone = quake("us1", 5.8);
     gone["properties"]["status"] = "deleted".into();
-    for (version, feature) in [quake("us1", 5.1), quake("us1", 5.8), gone].into_iter().enumerate() {
-        // A later change is a later version.
-        let mut feature = feature;
-        feature["properties"]["updated"] = (feature["properties"]["updated"].as_i64().expect("a time") + version as i64).into();
+    for (version, mut feature) in [quake("us1", 5.1), quake("us1", 5.8), gone].into_iter().enumerate() {
+        // A later version says so.
+        let updated = feature["properties"]["updated"].as_i64().expect("a time");
+        feature["properties"]["updated"] = updated.saturating_add_unsigned(version as u64).into();
         place.feed(&[feature]);
         wait_for("the message", || (mails(&place).len() == version + 1).then_some(()));
         wait_for("the receipt", || {

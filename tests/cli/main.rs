@@ -2,6 +2,8 @@
 
 mod as_known;
 mod bad_input;
+mod bad_pictures;
+mod bad_simulations;
 mod catalogues;
 mod daemon;
 mod forms;

@@ -2,7 +2,7 @@
 
 use throttler::analysis;
 use throttler::catalogue::{Query, read_events};
-use throttler::plot::{BucketPanel, Buckets, Chart, Point, Series};
+use throttler::plot::{BucketPanel, Buckets, Chart, ChartGroup, Charts, Point, Series};
 
 use crate::support::{assert_is_golden, catalogue, rate};
 
@@ -34,55 +34,99 @@ fn one_event_is_a_run_of_itself() {
     assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
 }
 
-fn chart() -> Chart {
+fn chart(name: &str) -> Chart {
     let series = |name: &str, served: [f64; 4]| Series {
         name: name.to_owned(),
+        formula: false,
         points: [30.0, 50.0, 80.0, 100.0]
             .into_iter()
             .zip(served)
             .map(|(x, y)| Point { x, y, stderr: (100.0 - y) / 40.0, note: "20 runs".to_owned() })
             .collect(),
     };
+    let mut formula = series("by a formula", [92.0, 83.0, 72.0, 64.5]);
+    formula.formula = true;
     Chart {
-        title: "Page loads: share served against load, 100 per minute".to_owned(),
+        name: name.to_owned(),
         x: "load (% of the limit)".to_owned(),
         y: "served (% of requests)".to_owned(),
+        y_range: None,
+        joined: true,
         series: vec![
             series("fixed-window", [95.1, 88.4, 76.0, 68.1]),
             series("sliding-log", [91.0, 82.2, 71.2, 63.9]),
+            formula,
             series("sliding-counter", [90.1, 81.0, 69.5, 62.2]),
             series("token-bucket 50", [89.7, 82.9, 72.7, 65.8]),
             series("token-bucket 75", [93.6, 87.9, 77.5, 70.0]),
-            series("leaky-bucket 50", [89.7, 82.9, 72.0, 65.1]),
         ],
     }
 }
 
-#[test]
-fn one_line_a_limiter_with_error_bars() {
-    assert_is_golden("lines.svg", &chart().lines());
-}
-
-#[test]
-fn points_that_are_not_joined() {
-    let mut chart = chart();
-    chart.title = "Page loads: the busiest minute against the share served".to_owned();
-    (chart.x, chart.y) = ("served (% of requests)".to_owned(), "busiest minute (requests admitted)".to_owned());
+/// The same as points: the busiest window against the share served.
+fn scatter() -> Chart {
+    let mut chart = Chart { joined: false, ..chart("page-loads: busiest window") };
+    (chart.x, chart.y) = ("served (% of requests)".to_owned(), "most in any minute (requests)".to_owned());
+    chart.series.retain(|series| !series.formula);
     for (index, series) in chart.series.iter_mut().enumerate() {
         for point in &mut series.points {
             (point.x, point.y, point.stderr) = (point.y, 100.0 + point.x / 4.0 + index as f64 * 12.0, 1.5);
         }
     }
-    assert_is_golden("scatter.svg", &chart.scatter());
+    chart
+}
+
+fn charts(charts: Vec<Chart>) -> Charts {
+    Charts {
+        title: "What is served of the same requests".to_owned(),
+        subtitle: "100 per minute, made up".to_owned(),
+        groups: vec![ChartGroup { heading: String::new(), charts }],
+    }
 }
 
 #[test]
-fn what_is_no_number_is_not_drawn() {
-    let mut chart = chart();
-    chart.series[0].points[0].y = f64::NAN;
-    chart.series[1].points[1].stderr = f64::INFINITY;
-    let svg = chart.lines();
+fn lines_and_points_beside_each_other() {
+    let both = charts(vec![chart("page-loads"), scatter()]);
+    assert_is_golden("charts.svg", &both.to_svg());
+    let html = both.to_html();
+    for switch in ["id=\"show-series-0-0\"", "id=\"show-panel-0-1\"", "body:has(#show-series-0-5:not(:checked)) .series-0-5"] {
+        assert!(html.contains(switch), "{switch}");
+    }
+}
+
+#[test]
+fn a_chart_alone_has_the_whole_width() {
+    let svg = charts(vec![chart("")]).to_svg();
+    assert!(svg.contains("h1100"), "its axis reaches the right edge");
+    assert!(!charts(vec![chart("")]).to_html().contains("show-panel"), "there is nothing to choose");
+}
+
+/// What spans decades at the left must not be lost, and what is no number is not drawn.
+#[test]
+fn axes_fit_what_is_there() {
+    let mut wide = chart("wide");
+    for (point, x) in wide.series[0].points.iter_mut().zip([0.2, 1.0, 5.0, 50.0]) {
+        point.x = x;
+    }
+    wide.series.truncate(1);
+    let svg = charts(vec![wide]).to_svg();
+    assert!([">0.2<", ">1<", ">10<"].iter().all(|label| svg.replace('\n', "").contains(label)), "{svg}");
+
+    let mut broken = chart("broken");
+    broken.series[0].points[0].y = f64::NAN;
+    broken.series[1].points[1].stderr = f64::INFINITY;
+    let svg = charts(vec![broken.clone()]).to_svg();
     assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
-    chart.series.clear();
-    assert!(chart.scatter().ends_with("</svg>\n"));
+    broken.series.clear();
+    assert!(charts(vec![broken]).to_svg().ends_with("</svg>\n"));
+    assert!(charts(Vec::new()).to_html().ends_with("</html>\n"));
+}
+
+/// More series than colours: those that begin again are broken lines.
+#[test]
+fn series_stay_apart() {
+    let mut many = chart("many");
+    many.series = (0..10).map(|number| Series { name: format!("bucket {number}"), ..many.series[0].clone() }).collect();
+    let svg = charts(vec![many]).to_svg();
+    assert!(svg.contains("s1 line again") && !svg.contains("s2 line again"));
 }

@@ -5,5 +5,7 @@
 mod charts;
 mod command;
 mod curve;
+mod laboratory;
 mod scene;
+mod stored;
 mod support;

@@ -3,7 +3,7 @@
 use throttler::catalogue::{Filter, Query, read_events};
 use throttler::event::Event;
 use throttler::limiter::{Algorithm, Limit};
-use throttler::plot::{Row, Scene, Stretch};
+use throttler::plot::{Fate, Row, Scene, Stretch};
 
 use crate::support::{assert_is_file, assert_is_golden, at, catalogue, rate};
 
@@ -53,12 +53,13 @@ fn the_picture_of_the_readme_is_current() {
 fn a_row_tells_what_the_replay_counts() {
     let events = two_days();
     let rows = scene_of_two_days(&events).rows;
-    let told: Vec<_> = rows.iter().map(|row| (row.passed(), row.busiest.expect("some passed").count)).collect();
+    let told: Vec<_> = rows.iter().map(|row| (row.count(Fate::Passed), row.busiest.expect("some passed").count)).collect();
     assert_eq!(told, [(114, 9), (107, 5), (111, 7), (120, 9), (120, 5)]);
     for row in &rows {
         let busiest = row.busiest.expect("some passed");
         // Departures between two ticks are shown rounded, so one may seem to lie outside.
-        let within = row.decisions.iter().filter(|m| m.passed && m.departs_at >= busiest.from && m.departs_at < busiest.to);
+        let within =
+            row.decisions.iter().filter(|m| m.fate == Fate::Passed && m.departs_at >= busiest.from && m.departs_at < busiest.to);
         assert!(within.count() as u64 >= busiest.count - 1, "{}: the bracket stands over the busiest window", row.name);
         assert_eq!(row.level.is_empty(), row.limit.bucket().is_none());
         assert!(row.level.iter().all(|(_, level)| (0.0..=5.0).contains(level)), "{}", row.name);
@@ -85,7 +86,7 @@ fn eleven_years_stay_small() {
     let (svg, html) = (scene.to_svg(), scene.to_html());
     assert!(svg.len() < 300_000, "{} bytes", svg.len());
     assert!(html.len() < 1_500_000, "{} bytes", html.len());
-    assert!(html.contains("18,738 passed"), "{}", scene.rows[3].passed());
+    assert!(html.contains("18,738 passed"), "{}", scene.rows[3].counts());
 }
 
 /// Whatever stands in a catalogue stays text: neither markup nor script nor attribute.

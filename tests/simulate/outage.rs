@@ -2,6 +2,7 @@
 
 use throttler::limiter::Algorithm::{FixedWindow, SlidingCounter, SlidingLog, TokenBucket};
 use throttler::limiter::{Algorithm, Limit, Request, Verdict};
+use throttler::simulate::SetupError;
 use throttler::simulate::fallback::{FallbackPolicy, StandIn, share};
 use throttler::simulate::outage::{Outage, OutageRow, Preset};
 use throttler::time::Timestamp;
@@ -94,4 +95,25 @@ fn stand_ins_answer_as_their_policy_says() {
         assert_eq!(policy.name().parse(), Ok(policy));
     }
     assert!("fail-somehow".parse::<FallbackPolicy>().is_err());
+}
+
+/// What a picture shows of a row is the row.
+#[test]
+fn every_request_of_a_row_is_shown() {
+    let outage = Outage::published(rate("10/s"));
+    let rows = outage.run().expect("an experiment");
+    for row in &rows {
+        let (mut admitted, mut alone) = (0, 0);
+        let again = outage.course(row.preset, row.limit, row.policy, &mut |step| {
+            admitted += u64::from(step.admitted);
+            alone += u64::from(!step.by_store);
+        });
+        assert_eq!(again.as_ref(), Ok(row));
+        assert_eq!((admitted, alone), (row.admitted, if row.policy.is_some() { row.offered_in_outage } else { 0 }));
+    }
+    let some = Outage { algorithms: vec![Algorithm::TokenBucket], ..outage.clone() };
+    let expected: Vec<_> = rows.into_iter().filter(|row| row.limit.algorithm() == Algorithm::TokenBucket).collect();
+    assert_eq!(some.run(), Ok(expected), "fewer limiters give the same rows");
+    let none = Outage { algorithms: Vec::new(), ..outage };
+    assert!(matches!(none.run(), Err(SetupError::Nothing(_))));
 }

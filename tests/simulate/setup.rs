@@ -40,6 +40,8 @@ fn the_other_experiments_end() {
     let refused = |setup: Lockout| setup.run(&no_work()).expect_err("a refusal");
     assert_eq!(refused(Lockout { tries: vec![2_000], ..lockout() }), SetupError::Tries(2_000));
     assert_eq!(refused(Lockout { spike: 0, ..lockout() }), SetupError::Spike(0));
+    let (after, length) = (Span::from_seconds(300), Span::from_seconds(300));
+    assert_eq!(refused(Lockout { length, ..lockout() }), SetupError::SpikeAfterEnd { after, length });
     assert!(matches!(refused(Lockout { tries: vec![], ..lockout() }), SetupError::Nothing(_)));
 
     let split = Split { servers: vec![101], ..Split::published(published_rate(), 1) };
@@ -51,7 +53,7 @@ fn the_other_experiments_end() {
 
     let attack = |text| Attack::published(rate(text));
     assert_eq!(Attack { phases: 0, ..attack("5/h") }.run(), Err(SetupError::Phases(0)));
-    assert!(matches!(attack("1000000000/h").run(), Err(SetupError::Decisions(_))));
+    assert!(matches!(attack("1000000000/h").run(), Err(SetupError::Floods(_))));
 
     let outage = || Outage::published(rate("10/s"));
     let (from, to, length) = (Span::from_seconds(30), Span::from_seconds(20), Span::from_seconds(60));

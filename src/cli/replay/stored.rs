@@ -1,5 +1,6 @@
 //! `throttler replay --subscriber`: what stored subscribers would have got.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Map, Value, json};
@@ -7,16 +8,17 @@ use serde_json::{Map, Value, json};
 use crate::cli::Global;
 use crate::cli::failure::Failure;
 use crate::cli::output::{self, Side};
-use crate::cli::setup::open_existing_store;
-use crate::event::Event;
-use crate::replay::{StoredReplay, replay_stored};
+use crate::cli::setup::{Loaded, open_existing_store};
+use crate::interest::Interest;
+use crate::replay::StoredReplay;
 use crate::subscriber::{Subscriber, SubscriberName};
 
 /// Subscribers that one thread replays before it takes the next ones.
 const BATCH: usize = 16;
 
-/// The named subscribers, or all of them.
-pub(super) fn chosen(global: &Global, names: &[SubscriberName]) -> Result<Vec<Subscriber>, Failure> {
+/// The named subscribers, or all of them, and the database that they stand in.
+pub(super) fn chosen(global: &Global, names: &[SubscriberName]) -> Result<(Vec<Subscriber>, PathBuf), Failure> {
+    let database = Loaded::read(global)?.database(global);
     let store = open_existing_store(global)?;
     let stored = if names.is_empty() {
         store.subscribers()?
@@ -26,11 +28,32 @@ pub(super) fn chosen(global: &Global, names: &[SubscriberName]) -> Result<Vec<Su
     if stored.is_empty() {
         return Err(Failure::usage("there are no subscribers to replay for; `throttler subscriber add` makes one"));
     }
-    Ok(stored.into_iter().map(|stored| stored.subscriber).collect())
+    Ok((stored.into_iter().map(|stored| stored.subscriber).collect(), database))
 }
 
-/// Replays for each subscriber, on all cores, in the order given.
-pub(super) fn replay_all(subscribers: &[Subscriber], events: &[Event]) -> Vec<StoredReplay> {
+/// The columns without which no event could match what these subscribers want: an unknown value never does.
+pub(super) fn needed_columns(subscribers: &[Subscriber]) -> Vec<&'static str> {
+    let any = |wants: &dyn Fn(&Interest) -> bool| subscribers.iter().any(|subscriber| wants(&subscriber.interest));
+    let mut needed = vec!["mag"];
+    if any(&|interest| interest.region.is_some()) {
+        needed.extend(["latitude", "longitude"]);
+    }
+    if any(&|interest| interest.max_depth_km.is_some()) {
+        needed.push("depth");
+    }
+    needed
+}
+
+/// Says whose interest asks for what no catalogue tells, so that nothing matches it.
+pub(super) fn warn_of_unknown(subscribers: &[Subscriber]) {
+    for subscriber in subscribers.iter().filter(|each| each.interest.tsunami || each.interest.min_pager.is_some()) {
+        let name = &subscriber.name;
+        eprintln!("note: a catalogue tells neither tsunami flags nor PAGER levels, so nothing in it matches what {name} wants");
+    }
+}
+
+/// Replays for each subscriber, on all cores; the results are in the order given.
+pub(super) fn replay_all<T: Send>(subscribers: &[Subscriber], replay: impl Fn(&Subscriber) -> T + Sync) -> Vec<T> {
     let progress = output::progress_bar(Some(subscribers.len() as u64), "{wide_bar} {pos} of {len} subscribers, {eta} left");
     let next = AtomicUsize::new(0);
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -42,7 +65,7 @@ pub(super) fn replay_all(subscribers: &[Subscriber], events: &[Event]) -> Vec<St
             if batch.is_empty() {
                 return done;
             }
-            done.extend(batch.iter().enumerate().map(|(at, subscriber)| (from + at, replay_stored(subscriber, events))));
+            done.extend(batch.iter().enumerate().map(|(at, subscriber)| (from + at, replay(subscriber))));
             progress.inc(batch.len() as u64);
         }
     };

@@ -4,8 +4,10 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::super::failure::Failure;
+use super::super::input::{small_number, whole_number};
 use super::super::output::{self, Format, Side};
 use super::{Common, bucket, document, name, row};
+use crate::plot::laboratory;
 use crate::rate::Rate;
 use crate::simulate::attack::{Attack, AttackRow};
 use crate::time::Span;
@@ -15,6 +17,7 @@ use crate::time::Span;
 #[command(after_help = "Examples:
   throttler simulate attack
   throttler simulate attack --rate 5/h --bucket 5 --bucket 74 --phases 60
+  throttler simulate attack --plot attack.svg
 
 Nothing here is left to chance: every seed gives the same.")]
 pub(in crate::cli) struct AttackArgs {
@@ -23,10 +26,10 @@ pub(in crate::cli) struct AttackArgs {
     rate: Rate,
     /// How many at once, for token-bucket and leaky-bucket; may be given several times [default: a half and three quarters of
     /// the rate's N]
-    #[arg(long = "bucket", value_name = "B", value_delimiter = ',')]
+    #[arg(long = "bucket", value_name = "B", allow_negative_numbers = true, value_parser = whole_number, value_delimiter = ',')]
     buckets: Vec<u64>,
     /// At how many phases, evenly spaced over the window, the flood is tried; its last tick is always one more
-    #[arg(long, value_name = "COUNT", default_value_t = 60)]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, value_parser = small_number, default_value_t = 60)]
     phases: u32,
     #[command(flatten)]
     common: Common,
@@ -35,7 +38,12 @@ pub(in crate::cli) struct AttackArgs {
 pub(super) fn run(args: &AttackArgs) -> Result<(), Failure> {
     let attack = Attack { phases: args.phases, ..Attack::published(args.rate) };
     let attack = if args.buckets.is_empty() { attack } else { Attack { buckets: args.buckets.clone(), ..attack } };
+    let pictures = args.common.pictures()?;
     let found = attack.run()?;
+    if let Some(pictures) = pictures {
+        let charts = laboratory::attack(args.rate, &found);
+        pictures.write(|| charts.to_svg(), || charts.to_html())?;
+    }
     match args.common.format {
         Format::Json => output::print_json(&as_json(args, &found)),
         Format::Text => output::print(&as_text(args, &found)),

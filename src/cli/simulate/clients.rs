@@ -4,9 +4,11 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::super::failure::Failure;
+use super::super::input::{small_number, whole_number};
 use super::super::output::{self, Format, Side};
 use super::{Common, bucket, document, name, percent, percent_estimate, rounded, row, with_progress};
 use crate::limiter::{Algorithm, CounterRule};
+use crate::plot::laboratory;
 use crate::rate::Rate;
 use crate::simulate::clients::{Clients, ClientsResult, ClientsRow, Role};
 use crate::simulate::traffic::Shape;
@@ -18,6 +20,7 @@ use crate::time::Span;
   throttler simulate clients
   throttler simulate clients --shape page-loads --load 80
   throttler simulate clients --rate 10/h --bucket 5 --bucket 20 --length 60d --format json
+  throttler simulate clients --plot clients.svg --html clients.html
 
 Without --shape and --load: five shapes at 30, 50, 80 and 100 % of the limit, and steady at 120 % too.")]
 pub(in crate::cli) struct ClientsArgs {
@@ -28,11 +31,11 @@ pub(in crate::cli) struct ClientsArgs {
     #[arg(long = "shape", value_name = "SHAPE", value_delimiter = ',')]
     shapes: Vec<Shape>,
     /// What is asked for, in percent of the limit; may be given several times [default: 30, 50, 80 and 100]
-    #[arg(long = "load", value_name = "PERCENT", value_delimiter = ',')]
+    #[arg(long = "load", value_name = "PERCENT", allow_negative_numbers = true, value_parser = small_number, value_delimiter = ',')]
     loads: Vec<u32>,
     /// How many at once, for token-bucket and leaky-bucket; may be given several times [default: a half and three quarters of
     /// the rate's N]
-    #[arg(long = "bucket", value_name = "B", value_delimiter = ',')]
+    #[arg(long = "bucket", value_name = "B", allow_negative_numbers = true, value_parser = whole_number, value_delimiter = ',')]
     buckets: Vec<u64>,
     /// Only these limiters; may be given several times [default: all five]
     #[arg(long = "limiter", value_name = "LIMITER", value_delimiter = ',')]
@@ -41,7 +44,7 @@ pub(in crate::cli) struct ClientsArgs {
     #[arg(long, value_name = "RULE", default_value_t)]
     counter_rule: CounterRule,
     /// How many runs the means are taken over
-    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, value_parser = small_number, default_value_t = 20)]
     runs: u32,
     /// How long each run is
     #[arg(long, value_name = "DURATION", default_value = "2000m")]
@@ -52,7 +55,12 @@ pub(in crate::cli) struct ClientsArgs {
 
 pub(super) fn run(args: &ClientsArgs) -> Result<(), Failure> {
     let setup = setup(args);
+    let pictures = args.common.pictures()?;
     let found = with_progress(|work| setup.run(work))?;
+    if let Some(pictures) = pictures {
+        let charts = laboratory::clients(&setup, &found);
+        pictures.write(|| charts.to_svg(), || charts.to_html())?;
+    }
     match args.common.format {
         Format::Json => output::print_json(&as_json(args, &setup, &found)),
         Format::Text => output::print(&as_text(&setup, &found)),

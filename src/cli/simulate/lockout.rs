@@ -4,8 +4,10 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::super::failure::Failure;
+use super::super::input::small_number;
 use super::super::output::{self, Format, Side};
 use super::{Common, document, percent, rounded, row, with_progress};
+use crate::plot::laboratory;
 use crate::rate::Rate;
 use crate::simulate::lockout::{Lockout, LockoutRow};
 use crate::simulate::variants::Recording;
@@ -16,6 +18,7 @@ use crate::time::Span;
 #[command(after_help = "Examples:
   throttler simulate lockout
   throttler simulate lockout --load 25 --tries 5,6,7,8,9,10
+  throttler simulate lockout --plot lockout.svg
 
 The product's limiters never count a refused request; those that do exist only here, to show the fault.")]
 pub(in crate::cli) struct LockoutArgs {
@@ -23,16 +26,16 @@ pub(in crate::cli) struct LockoutArgs {
     #[arg(long, value_name = "N/WINDOW", default_value = "100/60s")]
     rate: Rate,
     /// What the client asks for, in percent of the limit; may be given several times [default: 10, 25, 50 and 75]
-    #[arg(long = "load", value_name = "PERCENT", value_delimiter = ',')]
+    #[arg(long = "load", value_name = "PERCENT", allow_negative_numbers = true, value_parser = small_number, value_delimiter = ',')]
     loads: Vec<u32>,
     /// How often a refused request is tried again, once a second; may be given several times [default: from 1 to 60]
-    #[arg(long = "tries", value_name = "COUNT", value_delimiter = ',')]
+    #[arg(long = "tries", value_name = "COUNT", allow_negative_numbers = true, value_parser = small_number, value_delimiter = ',')]
     tries: Vec<u32>,
     /// Requests of the one spike, after five windows
-    #[arg(long, value_name = "COUNT", default_value_t = 200)]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, value_parser = small_number, default_value_t = 200)]
     spike: u32,
     /// How many runs the means are taken over
-    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, value_parser = small_number, default_value_t = 20)]
     runs: u32,
     /// How long each run is
     #[arg(long, value_name = "DURATION", default_value = "200m")]
@@ -46,7 +49,12 @@ pub(super) fn run(args: &LockoutArgs) -> Result<(), Failure> {
     let loads_percent = if args.loads.is_empty() { published.loads_percent.clone() } else { args.loads.clone() };
     let tries = if args.tries.is_empty() { published.tries.clone() } else { args.tries.clone() };
     let setup = Lockout { loads_percent, tries, spike: args.spike, runs: args.runs, length: args.length, ..published };
+    let pictures = args.common.pictures()?;
     let found = with_progress(|work| setup.run(work))?;
+    if let Some(pictures) = pictures {
+        let charts = laboratory::lockout(&setup, &found);
+        pictures.write(|| charts.to_svg(), || charts.to_html())?;
+    }
     match args.common.format {
         Format::Json => output::print_json(&as_json(args, &found)),
         Format::Text => output::print(&as_text(&setup, &found)),

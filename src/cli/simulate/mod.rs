@@ -12,7 +12,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::failure::Failure;
+use super::input::whole_number;
 use super::output::Format;
+use super::pictures::{PictureFlags, Pictures};
 use crate::limiter::{Algorithm, CounterRule, Limit};
 use crate::rate::Rate;
 use crate::simulate::statistics::Estimate;
@@ -39,10 +41,19 @@ pub(super) enum SimulateCommand {
 #[derive(Args)]
 struct Common {
     /// The seed of all chance: the same seed gives the same output
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true, value_parser = whole_number, default_value_t = 1)]
     seed: u64,
+    #[command(flatten)]
+    pictures: PictureFlags,
     #[arg(long, value_enum, default_value_t)]
     format: Format,
+}
+
+impl Common {
+    /// The files for pictures, before any work.
+    fn pictures(&self) -> Result<Option<Pictures>, Failure> {
+        self.pictures.open(&[])
+    }
 }
 
 pub(super) fn run(command: &SimulateCommand) -> Result<(), Failure> {

@@ -4,8 +4,10 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::super::failure::Failure;
+use super::super::input::whole_number;
 use super::super::output::{self, Format, Side};
 use super::{Common, bucket, document, name, rounded, row};
+use crate::plot::laboratory;
 use crate::rate::Rate;
 use crate::simulate::SetupError;
 use crate::simulate::patterns::{Pattern, PatternRow, patterns};
@@ -15,6 +17,7 @@ use crate::simulate::patterns::{Pattern, PatternRow, patterns};
 #[command(after_help = "Examples:
   throttler simulate patterns
   throttler simulate patterns --rate 10/60s --bucket 3
+  throttler simulate patterns --html patterns.html
 
 Nothing here is left to chance: every seed gives the same.")]
 pub(in crate::cli) struct PatternsArgs {
@@ -22,14 +25,19 @@ pub(in crate::cli) struct PatternsArgs {
     #[arg(long, value_name = "N/WINDOW", default_value = "10/60s")]
     rate: Rate,
     /// How many at once, for token-bucket and leaky-bucket [default: the N of the rate]
-    #[arg(long, value_name = "B")]
+    #[arg(long, value_name = "B", allow_negative_numbers = true, value_parser = whole_number)]
     bucket: Option<u64>,
     #[command(flatten)]
     common: Common,
 }
 
 pub(super) fn run(args: &PatternsArgs) -> Result<(), Failure> {
+    let pictures = args.common.pictures()?;
     let found = patterns(args.rate, args.bucket).map_err(SetupError::from)?;
+    if let Some(pictures) = pictures {
+        let requests = laboratory::patterns(args.rate, args.bucket).map_err(SetupError::from)?;
+        pictures.write(|| requests.to_svg(), || requests.to_html())?;
+    }
     match args.common.format {
         Format::Json => output::print_json(&as_json(args, &found)),
         Format::Text => output::print(&as_text(args, &found)),

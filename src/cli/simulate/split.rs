@@ -4,8 +4,10 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::super::failure::Failure;
+use super::super::input::small_number;
 use super::super::output::{self, Format, Side};
 use super::{Common, bucket, document, name, percent, percent_estimate, rounded, row, with_progress};
+use crate::plot::laboratory;
 use crate::rate::Rate;
 use crate::simulate::split::{Split, SplitRow, Unsynchronised, UnsynchronisedRow};
 use crate::simulate::traffic::Shape;
@@ -16,7 +18,8 @@ use crate::time::Span;
 #[derive(Args)]
 #[command(after_help = "Examples:
   throttler simulate split
-  throttler simulate split --servers 1,3,9 --shape big-bursts --load 60")]
+  throttler simulate split --servers 1,3,9 --shape big-bursts --load 60
+  throttler simulate split --html split.html")]
 pub(in crate::cli) struct SplitArgs {
     /// How many in which window, for all servers together
     #[arg(long, value_name = "N/WINDOW", default_value = "100/60s")]
@@ -25,13 +28,13 @@ pub(in crate::cli) struct SplitArgs {
     #[arg(long = "shape", value_name = "SHAPE", value_delimiter = ',')]
     shapes: Vec<Shape>,
     /// What is asked for, in percent of the limit
-    #[arg(long, value_name = "PERCENT", default_value_t = 80)]
+    #[arg(long, value_name = "PERCENT", allow_negative_numbers = true, value_parser = small_number, default_value_t = 80)]
     load: u32,
     /// How many servers; may be given several times [default: 1, 2, 4, 10 and 20]
-    #[arg(long, value_name = "COUNT", value_delimiter = ',')]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, value_parser = small_number, value_delimiter = ',')]
     servers: Vec<u32>,
     /// How many runs the means are taken over
-    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, value_parser = small_number, default_value_t = 20)]
     runs: u32,
     /// How long each run is
     #[arg(long, value_name = "DURATION", default_value = "2000m")]
@@ -60,8 +63,14 @@ pub(super) fn run(args: &SplitArgs) -> Result<(), Failure> {
         gaps: if args.gaps.is_empty() { usual.gaps.clone() } else { args.gaps.clone() },
         ..usual
     };
+    split.check()?;
     shared.check()?;
+    let pictures = args.common.pictures()?;
     let (rows, shared_rows) = with_progress(|work| Ok((split.run(work)?, shared.run(work)?)))?;
+    if let Some(pictures) = pictures {
+        let charts = laboratory::split(&split, &rows, &shared, &shared_rows);
+        pictures.write(|| charts.to_svg(), || charts.to_html())?;
+    }
     match args.common.format {
         Format::Json => output::print_json(&as_json(args, &rows, &shared_rows)),
         Format::Text => output::print(&(split_as_text(&split, &rows) + &shared_as_text(&shared, &shared_rows))),

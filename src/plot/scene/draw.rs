@@ -1,26 +1,18 @@
-//! How a scene is laid out: title and legend, the rows below each other, one time axis at the bottom.
+//! How a scene is laid out: the rows below each other, one time axis at the bottom.
 
 use svg::node::element::Group;
 
 use super::super::axis::{Scale, number};
-use super::super::canvas::{self, LEFT, RIGHT, line, path, rectangle, text};
+use super::super::canvas::{LEFT, RIGHT, line, paragraph, path, rectangle, text};
 use super::super::frame::{Frame, TIME_AXIS_HEIGHT, bracket};
 use super::super::level;
+use super::super::sheet::{Block, Detail, Panel, Sheet, Switches};
 use super::super::time_axis::TimeScale;
-use super::{Row, Scene, level_name, marks};
+use super::{Fate, Row, Scene, marks};
 use crate::event::Magnitude;
 
-/// How much a picture tells besides what it shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Detail {
-    /// Columns that stand for many events have no tooltips, so that the file stays small.
-    Picture,
-    /// Every mark has one.
-    Report,
-}
-
-/// The row's name and promise.
-const HEAD: f64 = 40.0;
+/// The row's name.
+const HEAD: f64 = 22.0;
 /// The room for the bracket and its count.
 const BRACKET: f64 = 30.0;
 const MARKS: f64 = 84.0;
@@ -34,88 +26,100 @@ impl Scene {
     /// The scene as an SVG document.
     #[must_use]
     pub fn to_svg(&self) -> String {
-        let (legend, legend_height) = legend_at(self, 82.0);
-        let title = text("title", LEFT, 34.0, &self.title);
-        let mut content = Group::new().add(title).add(text("muted", LEFT, 56.0, &self.subtitle)).add(legend);
-        let mut y = 82.0 + legend_height;
-        for row in &self.rows {
-            let (drawn, height) = row_at(self, row, y, Detail::Picture);
-            content = content.add(drawn);
-            y += height;
+        self.sheet(Detail::Picture).to_svg()
+    }
+
+    /// The scene as a page with tooltips and a box for each row that switches it off.
+    #[must_use]
+    pub fn to_html(&self) -> String {
+        self.sheet(Detail::Report).to_html()
+    }
+
+    fn sheet(&self, detail: Detail) -> Sheet {
+        let panel = |(index, row): (usize, &Row)| {
+            let (content, height) = row_at(self, row, detail);
+            let label = format!("{}: {}. {}", row.name, row.counts(), row.promise);
+            Panel { class: format!("panel-{index}"), label, content, height }
+        };
+        let panels: Vec<Panel> = self.rows.iter().enumerate().map(panel).collect();
+        let boxes = panels.iter().zip(&self.rows).map(|(panel, row)| (panel.class.clone(), row.name.clone())).collect();
+        let axis = Frame { left: LEFT, top: 1.0, right: RIGHT, bottom: 1.0 }.time_axis(&self.time());
+        let foot = Some((axis, TIME_AXIS_HEIGHT + 6.0));
+        Sheet {
+            title: self.title.clone(),
+            subtitle: self.subtitle.clone(),
+            blocks: vec![Block { heading: String::new(), legend: self.legend(), columns: 1, panels, foot }],
+            switches: vec![Switches { heading: "Shown".to_owned(), boxes }],
         }
-        let (axis, height) = axis_at(self, y - ROW_GAP);
-        canvas::document(&format!("{}. {}", self.title, self.subtitle), y - ROW_GAP + height, content.add(axis))
     }
 
     fn time(&self) -> TimeScale {
         TimeScale::new(self.from, self.to, LEFT, RIGHT)
     }
 
-    /// From below the smallest magnitude, so that its mark has a height, to the next whole one above the largest.
-    fn heights(&self, frame: &Frame) -> Scale {
+    /// From below the smallest magnitude, so that its mark has a height, to the next whole one above the largest; `None` where
+    /// no magnitude is known.
+    fn heights(&self, frame: &Frame) -> Option<Scale> {
         let magnitudes =
             || self.rows.iter().flat_map(|row| &row.decisions).filter_map(|mark| mark.magnitude).map(Magnitude::value);
         let (least, greatest) = (magnitudes().fold(f64::INFINITY, f64::min), magnitudes().fold(f64::NEG_INFINITY, f64::max));
-        if least > greatest {
-            return Scale::linear(0.0, 10.0, frame.upward());
-        }
         let from = (least * 2.0).floor() / 2.0 - 0.9;
-        Scale::linear(from, greatest.ceil().max(from + 1.0), frame.upward())
+        (least <= greatest).then(|| Scale::linear(from, greatest.ceil().max(from + 1.0), frame.upward()))
+    }
+
+    /// A sample of each fate that there is, in their order, and of what else is drawn.
+    fn legend(&self) -> Vec<(Group, String)> {
+        let sample = |class: &str| Group::new().add(line(class, (0.0, 6.0), (0.0, -7.0)));
+        let marks = || self.rows.iter().flat_map(|row| &row.decisions);
+        let there = Fate::ALL.into_iter().filter(|fate| marks().any(|mark| mark.fate == *fate));
+        let mut entries: Vec<_> = there.map(|fate| (sample(fate.class()), fate.name().to_owned())).collect();
+        if marks().any(|mark| mark.magnitude.is_some()) {
+            let taller = Group::new().add(path("axis", "M-4 6V1M0 6V-3M4 6V-7"));
+            entries.push((taller, "height: magnitude".to_owned()));
+        }
+        entries.push((Group::new().add(path("bracket", "M-9 5V-1H9V5")), "most within one window".to_owned()));
+        if self.rows.iter().any(|row| !row.level.is_empty()) {
+            let level =
+                Group::new().add(rectangle("under", -11.0, -2.0, 22.0, 8.0)).add(line("level", (-11.0, -2.0), (11.0, -2.0)));
+            entries.push((level, "left in the bucket".to_owned()));
+        }
+        entries
     }
 }
 
-/// The legend, its first line at `y`, and the height it takes.
-pub(in super::super) fn legend_at(scene: &Scene, y: f64) -> (Group, f64) {
-    let sample = |class: &str| Group::new().add(line(class, (0.0, 6.0), (0.0, -7.0)));
-    let mut entries = vec![
-        (sample("passed"), "passed".to_owned()),
-        (sample("refused"), "refused (height: magnitude)".to_owned()),
-        (Group::new().add(path("bracket", "M-9 5V-1H9V5")), "most within one window".to_owned()),
-    ];
-    if scene.rows.iter().any(|row| !row.level.is_empty()) {
-        let level = Group::new().add(rectangle("under", -11.0, -2.0, 22.0, 8.0)).add(line("level", (-11.0, -2.0), (11.0, -2.0)));
-        entries.push((level, "left in the bucket".to_owned()));
-    }
-    let (legend, height) = canvas::legend(LEFT, y, entries);
-    (legend, height + 4.0)
-}
-
-/// One limiter, from `top` downwards, and the height it takes.
-pub(in super::super) fn row_at(scene: &Scene, row: &Row, top: f64, detail: Detail) -> (Group, f64) {
+/// One row, and the height it takes.
+fn row_at(scene: &Scene, row: &Row, detail: Detail) -> (Group, f64) {
     let time = scene.time();
-    let marks = Frame { left: LEFT, top: top + HEAD + BRACKET, right: RIGHT, bottom: top + HEAD + BRACKET + MARKS };
+    let (promise, promise_height) =
+        paragraph("small muted", (LEFT, HEAD + 10.0), RIGHT - LEFT, &format!("Promise: {}", row.promise));
+    let top = HEAD + promise_height + BRACKET;
+    let marks = Frame { left: LEFT, top, right: RIGHT, bottom: top + MARKS };
     let heights = scene.heights(&marks);
-    let (offered, passed) = (row.decisions.len(), row.passed());
-    let count = |n: usize| number(n as f64, 1.0);
-    let counts = format!("{} of {} passed, {} refused", count(passed), count(offered), count(offered - passed));
+    let axis = heights.map_or_else(Group::new, |heights| marks.left_axis(&heights, 4, "magnitude"));
     let mut drawn = Group::new()
-        .add(text("head", LEFT, top + 14.0, &row.name))
-        .add(text("head end", RIGHT, top + 14.0, &counts))
-        .add(text("small muted", LEFT, top + 32.0, &format!("Promise: {}", row.promise)))
+        .add(text("head", LEFT, 14.0, &row.name))
+        .add(text("head end", RIGHT, 14.0, &row.counts()))
+        .add(promise)
         .add(marks.time_grid(&time))
-        .add(marks.left_axis(&heights, 4, "magnitude"))
+        .add(axis)
         .add(line("axis", (LEFT, marks.bottom), (RIGHT, marks.bottom)))
-        .add(marks::draw(&row.decisions, &marks, &time, &heights, detail));
+        .add(marks::draw(&row.decisions, &marks, &time, heights.as_ref(), detail));
     if let Some(busiest) = row.busiest {
         let window = row.limit.rate().window();
-        let label = format!("{} within {window}, promised at most {}", busiest.count, row.limit.promise().most_in_any_window);
+        let promised =
+            row.most_in_any_window.map_or_else(String::new, |most| format!(", promised at most {}", number(most as f64, 1.0)));
+        let label = format!("{} within {window}{promised}", number(busiest.count as f64, 1.0));
         drawn = drawn.add(bracket((LEFT, RIGHT), time.at(busiest.from), time.at(busiest.to), marks.top - 11.0, &label));
     }
     let Some(bucket) = row.limit.bucket().filter(|_| !row.level.is_empty()) else {
-        return (drawn, marks.bottom - top + ROW_GAP);
+        return (drawn, marks.bottom + ROW_GAP);
     };
     let level = Frame { top: marks.bottom + GAP, bottom: marks.bottom + GAP + LEVEL, ..marks };
     let scale = Scale::linear(0.0, f64::from(bucket), level.upward());
     drawn = drawn
         .add(level.time_grid(&time))
-        .add(level.bucket_axis(&scale, bucket, 0, level_name(row.limit.algorithm())))
+        .add(level.bucket_axis(&scale, bucket, 0, level::name(row.limit.algorithm())))
         .add(level::draw(&row.level, &level, &time, &scale))
         .add(line("axis", (LEFT, level.bottom), (RIGHT, level.bottom)));
-    (drawn, level.bottom - top + ROW_GAP)
-}
-
-/// The time axis at `top`, and the height it takes.
-pub(in super::super) fn axis_at(scene: &Scene, top: f64) -> (Group, f64) {
-    let frame = Frame { left: LEFT, top, right: RIGHT, bottom: top };
-    (frame.time_axis(&scene.time()), TIME_AXIS_HEIGHT + 6.0)
+    (drawn, level.bottom + ROW_GAP)
 }

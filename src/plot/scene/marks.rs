@@ -1,16 +1,16 @@
 //! The marks of the events: each by itself where there are few, one a column and colour where there are many.
 
 use std::cmp::Reverse;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap};
 
 use svg::node::element::Group;
 
 use super::super::axis::Scale;
 use super::super::canvas::{LEFT, RIGHT, path, px, tooltip};
 use super::super::frame::Frame;
+use super::super::sheet::Detail;
 use super::super::time_axis::TimeScale;
-use super::Mark;
-use super::draw::Detail;
+use super::{Fate, Mark};
 use crate::event::Magnitude;
 use crate::time::Timestamp;
 
@@ -33,46 +33,45 @@ struct Bar<'m> {
     last: Timestamp,
 }
 
-/// The marks of a row.
-pub(super) fn draw(decisions: &[Mark], frame: &Frame, time: &TimeScale, heights: &Scale, detail: Detail) -> Group {
+/// The marks of a row; without `heights` no magnitude is known, and all are equally high.
+pub(super) fn draw(decisions: &[Mark], frame: &Frame, time: &TimeScale, heights: Option<&Scale>, detail: Detail) -> Group {
     let inside: Vec<&Mark> = decisions.iter().filter(|mark| (time.from..=time.to).contains(&mark.at)).collect();
     let single = inside.len() <= MAX_SINGLE_MARKS;
     let mut bars = if single { singly(&inside, time) } else { in_columns(&inside, time) };
     // The taller first, so that none hides a shorter one at the same place.
     bars.sort_by_key(|bar| Reverse(bar.mark.magnitude));
-    let top = |magnitude: Option<Magnitude>| magnitude.map_or(frame.bottom - STUB, |m| heights.at(m.value()));
+    let top = |magnitude: Option<Magnitude>| match (heights, magnitude) {
+        (Some(heights), Some(magnitude)) => heights.at(magnitude.value()),
+        (Some(_), None) => frame.bottom - STUB,
+        (None, _) => f64::midpoint(frame.top, frame.bottom),
+    };
     let stroke = |bar: &Bar| format!("M{} {}V{}", px(bar.x), px(frame.bottom), px(top(bar.mark.magnitude)));
+    let marks = Group::new().set("class", if single { "marks bars" } else { "marks bars columns" });
     if single || detail == Detail::Report {
-        let marks = Group::new().set("class", if single { "marks" } else { "marks columns" });
-        return bars.iter().fold(marks, |all, bar| all.add(path(class(bar), stroke(bar)).add(tooltip(&told(bar)))));
+        return bars.iter().fold(marks, |all, bar| all.add(path(bar.mark.fate.class(), stroke(bar)).add(tooltip(&told(bar)))));
     }
-    // Neighbours of one colour become one path. Two bars of a column are of different colour: the taller lies below.
-    let mut layers = [const { String::new() }; 4];
-    let mut seen = HashSet::new();
+    // Neighbours of one colour become one path. The bars of a column are of different colours: the taller lie below.
+    let mut layers: BTreeMap<(usize, &str), String> = BTreeMap::new();
+    let mut depths: HashMap<String, usize> = HashMap::new();
     for bar in &bars {
-        let below = seen.insert(px(bar.x));
-        layers[usize::from(!below) * 2 + usize::from(!bar.mark.passed)] += &stroke(bar);
+        let depth = depths.entry(px(bar.x)).or_default();
+        *layers.entry((*depth, bar.mark.fate.class())).or_default() += &stroke(bar);
+        *depth += 1;
     }
-    let classes = ["passed", "refused", "passed", "refused"];
-    let marks = Group::new().set("class", "marks columns");
-    classes.into_iter().zip(layers).filter(|(_, d)| !d.is_empty()).fold(marks, |all, (class, d)| all.add(path(class, d)))
-}
-
-fn class(bar: &Bar) -> &'static str {
-    if bar.mark.passed { "passed" } else { "refused" }
+    layers.into_iter().fold(marks, |marks, ((_, class), d)| marks.add(path(class, d)))
 }
 
 fn singly<'m>(marks: &[&'m Mark], time: &TimeScale) -> Vec<Bar<'m>> {
     marks.iter().map(|mark| Bar { x: time.at(mark.at), mark, count: 1, first: mark.at, last: mark.at }).collect()
 }
 
-/// One bar for the passed and one for the refused of each column.
+/// One bar for each fate in each column.
 fn in_columns<'m>(marks: &[&'m Mark], time: &TimeScale) -> Vec<Bar<'m>> {
     let mut bars = Vec::new();
     for column in marks.chunk_by(|a, b| time.column(a.at, COLUMNS) == time.column(b.at, COLUMNS)) {
         let x = LEFT + (time.column(column[0].at, COLUMNS) as f64 + 0.5) * COLUMN;
-        for passed in [true, false] {
-            let mut alike = column.iter().copied().filter(|mark| mark.passed == passed);
+        for fate in Fate::ALL {
+            let mut alike = column.iter().copied().filter(|mark| mark.fate == fate);
             let Some(first) = alike.next() else { continue };
             let mut bar = Bar { x, mark: first, count: 1, first: first.at, last: first.at };
             for mark in alike {
@@ -93,6 +92,6 @@ fn told(bar: &Bar) -> String {
     if bar.count == 1 {
         return format!("{title}\n{at} {id}\n{why}");
     }
-    let verdict = if bar.mark.passed { "passed" } else { "refused" };
-    format!("{} {verdict} from {} to {}\nthe largest: {title}\n{at} {id}\n{why}", bar.count, bar.first, bar.last)
+    let fate = bar.mark.fate.name();
+    format!("{} {fate} from {} to {}\nthe largest: {title}\n{at} {id}\n{why}", bar.count, bar.first, bar.last)
 }

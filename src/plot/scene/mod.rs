@@ -1,14 +1,14 @@
-//! The scene: what limiters made of the same events, above each other on one time axis. This file holds what is shown,
-//! and takes it from a replay; `draw` lays it out, `marks` draws the events.
+//! The scene: what limiters or subscribers made of the same events, above each other on one time axis. This file holds what is
+//! shown, and takes it from a replay; `stored` from that of a subscriber; `draw` lays it out, `marks` draws the events.
 
 mod draw;
 mod marks;
+mod stored;
 
-pub(super) use draw::{Detail, axis_at, legend_at, row_at};
-
+use super::axis::number;
 use super::level::LevelLine;
 use crate::event::{Event, Magnitude};
-use crate::limiter::{Algorithm, CounterRule, Limit, Limiter, Request, Verdict};
+use crate::limiter::{CounterRule, Limit, Limiter, Request, Verdict};
 use crate::replay::{Replayed, Step, replay_each};
 use crate::time::{Span, Timestamp};
 
@@ -33,6 +33,8 @@ pub struct Row {
     pub limit: Limit,
     /// The promise, in a sentence.
     pub promise: String,
+    /// The most that it lets pass within one window; `None` where there is no such number, because some events always pass.
+    pub most_in_any_window: Option<u64>,
     /// In order of time.
     pub decisions: Vec<Mark>,
     /// The stretch of one window in which most passed.
@@ -49,11 +51,54 @@ pub struct Mark {
     /// What the event is called.
     pub title: String,
     pub id: String,
-    pub passed: bool,
-    /// When its alert left, if it passed: later than `at` where it waited.
+    pub fate: Fate,
+    /// When its alert left, if one did: later than `at` where it waited.
     pub departs_at: Timestamp,
     /// Why it passed or not, and what would come next.
     pub why: String,
+}
+
+/// What became of an event: the first two before a limiter, the others for a subscriber.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fate {
+    Passed,
+    Refused,
+    /// An alert left at once.
+    Alerted,
+    /// An alert left after it had waited for its turn.
+    Delayed,
+    /// A digest told of it.
+    Digested,
+    /// The ledger alone tells of it.
+    Withheld,
+}
+
+impl Fate {
+    /// All of them, in the order in which they are counted.
+    pub const ALL: [Fate; 6] = [Fate::Passed, Fate::Refused, Fate::Alerted, Fate::Delayed, Fate::Digested, Fate::Withheld];
+
+    /// What it is called.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Fate::Passed => "passed",
+            Fate::Refused => "refused",
+            Fate::Alerted => "alerted at once",
+            Fate::Delayed => "delayed",
+            Fate::Digested => "digested",
+            Fate::Withheld => "withheld",
+        }
+    }
+
+    /// The class of its colour.
+    const fn class(self) -> &'static str {
+        match self {
+            Fate::Passed | Fate::Alerted => "passed",
+            Fate::Refused | Fate::Withheld => "refused",
+            Fate::Delayed => "delayed",
+            Fate::Digested => "digested",
+        }
+    }
 }
 
 /// The most that passed within one window.
@@ -91,31 +136,50 @@ impl Row {
         let result = replay_each(limit, stretch.events, |step| {
             let admitted = step.verdict == Verdict::Admitted;
             if let Some(line) = &mut line {
-                line.decided(step.event.origin_at, admitted, step.limiter);
+                line.decided(step.event.origin_at, u32::from(admitted), step.limiter);
             }
             decisions.push(Mark {
                 at: step.event.origin_at,
                 magnitude: step.event.magnitude,
                 title: step.event.title(),
                 id: step.event.id.to_string(),
-                passed: admitted,
+                fate: if admitted { Fate::Passed } else { Fate::Refused },
                 departs_at: step.departs_at,
                 why: why(&step),
             });
         });
-        let busiest = result.busiest_from.map(|from| {
-            let to = from.plus(limit.rate().window());
-            BusiestWindow { from, to, count: result.busiest_window }
-        });
+        let busiest = result.busiest_from.map(|from| BusiestWindow::new(from, limit, result.busiest_window));
         let level = line.map_or_else(Vec::new, |line| line.finish(stretch.to));
-        let row = Row { name: named(limit), limit, promise: limit.promise().to_string(), decisions, busiest, level };
+        let promise = limit.promise();
+        let most_in_any_window = Some(promise.most_in_any_window);
+        let row = Row { name: named(limit), limit, promise: promise.to_string(), most_in_any_window, decisions, busiest, level };
         (row, result)
     }
 
-    /// How many passed.
+    /// How many had this fate.
     #[must_use]
-    pub fn passed(&self) -> usize {
-        self.decisions.iter().filter(|mark| mark.passed).count()
+    pub fn count(&self, fate: Fate) -> usize {
+        self.decisions.iter().filter(|mark| mark.fate == fate).count()
+    }
+
+    /// `120 of 189 passed, 69 refused`.
+    #[must_use]
+    pub fn counts(&self) -> String {
+        let written = |count: usize| number(count as f64, 1.0);
+        let there = |fate: &Fate| self.count(*fate) > 0 || matches!(fate, Fate::Alerted | Fate::Withheld);
+        let of_subscriber = self.decisions.iter().any(|mark| !matches!(mark.fate, Fate::Passed | Fate::Refused));
+        if of_subscriber {
+            let fates = Fate::ALL.into_iter().filter(there).map(|fate| format!("{} {}", written(self.count(fate)), fate.name()));
+            return format!("of {}: {}", written(self.decisions.len()), fates.collect::<Vec<_>>().join(", "));
+        }
+        let (offered, passed) = (self.decisions.len(), self.count(Fate::Passed));
+        format!("{} of {} passed, {} refused", written(passed), written(offered), written(offered - passed))
+    }
+}
+
+impl BusiestWindow {
+    fn new(from: Timestamp, limit: Limit, count: u64) -> BusiestWindow {
+        BusiestWindow { from, to: from.plus(limit.rate().window()), count }
     }
 }
 
@@ -150,9 +214,4 @@ fn why(step: &Step<'_, '_>) -> String {
     };
     let next = outlook.retry_at.map_or_else(String::new, |at| format!("; room again at {at}"));
     format!("refused: {reason}{next}")
-}
-
-/// What is left in the bucket: a short word, because the axis is.
-fn level_name(algorithm: Algorithm) -> &'static str {
-    if algorithm == Algorithm::LeakyBucket { "places" } else { "tokens" }
 }

@@ -1,0 +1,224 @@
+//! Requests over simulated time: how many came in each short stretch, passed or refused, what was left in the bucket, and
+//! when the limiter's store was away.
+
+use svg::node::element::Group;
+
+use super::axis::{Scale, number};
+use super::canvas::{LEFT, RIGHT, line, path, px, rectangle, text, tooltip};
+use super::frame::Frame;
+use super::level;
+use super::sheet::{Block, Detail, Panel, Sheet, Switches};
+use super::time_axis::TimeScale;
+use crate::limiter::Limit;
+use crate::time::{Span, Timestamp};
+
+/// Panels of requests under one title.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arrivals {
+    pub title: String,
+    /// A line or two below the title.
+    pub subtitle: String,
+    pub groups: Vec<ArrivalsGroup>,
+}
+
+/// The same requests before several limiters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ArrivalsGroup {
+    pub heading: String,
+    /// The axis of time goes from 0 to this.
+    pub length: Span,
+    /// Each bar counts the requests of so long a stretch, at least one tick; there are at most [`MAX_BARS`].
+    pub bar: Span,
+    pub panels: Vec<ArrivalsPanel>,
+}
+
+/// One limiter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ArrivalsPanel {
+    pub name: String,
+    /// What is told in numbers, at the right.
+    pub counts: String,
+    /// When each request came, in order, and whether it passed.
+    pub requests: Vec<(Timestamp, bool)>,
+    pub limit: Limit,
+    /// The corners of the line of what was left in its bucket, in order of time; empty for limiters without.
+    pub level: Vec<(Timestamp, f64)>,
+    /// From when to when its store was away.
+    pub away: Option<(Span, Span)>,
+}
+
+/// The most bars beside each other; requests beyond are not shown.
+pub const MAX_BARS: usize = 400;
+const HEAD: f64 = 28.0;
+const BARS: f64 = 78.0;
+const LEVEL: f64 = 44.0;
+const GAP: f64 = 16.0;
+const PANEL_GAP: f64 = 24.0;
+const FOOT: f64 = 60.0;
+const TICKS: u32 = 12;
+/// Bars of so many pixels or more stand apart.
+const WIDE: f64 = 5.0;
+
+/// A stretch of time and its requests.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Bar {
+    passed: u32,
+    refused: u32,
+}
+
+impl Arrivals {
+    /// The requests as an SVG document.
+    #[must_use]
+    pub fn to_svg(&self) -> String {
+        self.sheet(Detail::Picture).to_svg()
+    }
+
+    /// The requests as a page with tooltips and boxes that switch panels off.
+    #[must_use]
+    pub fn to_html(&self) -> String {
+        self.sheet(Detail::Report).to_html()
+    }
+
+    fn sheet(&self, detail: Detail) -> Sheet {
+        let blocks = self.groups.iter().enumerate().map(|(number, group)| group.block(number, detail)).collect();
+        let switches = self.groups.iter().enumerate().map(|(number, group)| group.switches(number)).collect();
+        Sheet { title: self.title.clone(), subtitle: self.subtitle.clone(), blocks, switches }
+    }
+}
+
+fn panel_class(group: usize, panel: usize) -> String {
+    format!("panel-{group}-{panel}")
+}
+
+impl ArrivalsGroup {
+    fn switches(&self, number: usize) -> Switches {
+        let boxes = self.panels.iter().enumerate().map(|(index, panel)| (panel_class(number, index), panel.name.clone()));
+        Switches { heading: self.heading.clone(), boxes: boxes.collect() }
+    }
+
+    fn block(&self, number: usize, detail: Detail) -> Block {
+        let most = self.panels.iter().flat_map(|panel| self.bars(panel)).map(|bar| bar.passed + bar.refused).max();
+        let panel = |(index, panel): (usize, &ArrivalsPanel)| {
+            let (content, height) = self.draw(panel, most.unwrap_or(0), detail);
+            let label = format!("{}: {}", panel.name, panel.counts);
+            Panel { class: panel_class(number, index), label, content, height }
+        };
+        let panels = self.panels.iter().enumerate().map(panel).collect();
+        let axis = Frame { left: LEFT, top: 1.0, right: RIGHT, bottom: 1.0 }.bottom_axis(&self.seconds(), TICKS, "time (s)");
+        Block { heading: self.heading.clone(), legend: self.legend(), columns: 1, panels, foot: Some((axis, FOOT)) }
+    }
+
+    fn legend(&self) -> Vec<(Group, String)> {
+        let boxed = |class: &str| Group::new().set("class", "marks").add(path(class, "M-8 -6H8V6H-8Z"));
+        let each = format!(" (a bar counts {})", self.bar);
+        let mut entries =
+            vec![(boxed("fill passed"), "passed".to_owned()), (boxed("fill refused"), "refused".to_owned() + &each)];
+        if self.panels.iter().any(|panel| !panel.level.is_empty()) {
+            let level =
+                Group::new().add(rectangle("under", -11.0, -2.0, 22.0, 8.0)).add(line("level", (-11.0, -2.0), (11.0, -2.0)));
+            entries.push((level, "left in the bucket".to_owned()));
+        }
+        if self.panels.iter().any(|panel| panel.away.is_some()) {
+            entries.push((Group::new().add(rectangle("band", -11.0, -7.0, 22.0, 14.0)), "the store is away".to_owned()));
+        }
+        entries
+    }
+
+    /// The whole axis, in seconds.
+    fn seconds(&self) -> Scale {
+        Scale::linear(0.0, self.length.as_seconds(), (LEFT, RIGHT))
+    }
+
+    /// The same for instants.
+    fn time(&self) -> TimeScale {
+        let from = Timestamp::saturating_from_ticks(0);
+        TimeScale { from, to: from.plus(self.length.max(Span::from_ticks(1))), left: LEFT, right: RIGHT }
+    }
+
+    /// The counts of all stretches, in order.
+    fn bars(&self, panel: &ArrivalsPanel) -> Vec<Bar> {
+        let width = self.bar.ticks().max(1);
+        let count = usize::try_from(self.length.ticks().div_ceil(width)).unwrap_or(MAX_BARS).min(MAX_BARS);
+        let mut bars = vec![Bar::default(); count];
+        for (at, passed) in &panel.requests {
+            let index = u64::try_from(at.ticks()).ok().and_then(|ticks| usize::try_from(ticks / width).ok());
+            if let Some(bar) = index.and_then(|index| bars.get_mut(index)) {
+                *(if *passed { &mut bar.passed } else { &mut bar.refused }) += 1;
+            }
+        }
+        bars
+    }
+
+    /// One panel at the upper left corner, and its height.
+    fn draw(&self, panel: &ArrivalsPanel, most: u32, detail: Detail) -> (Group, f64) {
+        let frame = Frame { left: LEFT, top: HEAD, right: RIGHT, bottom: HEAD + BARS };
+        let counts = Scale::from_zero([f64::from(most)], frame.upward());
+        let mut drawn = Group::new()
+            .add(text("head", LEFT, 16.0, &panel.name))
+            .add(text("head end", RIGHT, 16.0, &panel.counts))
+            .add(self.ground(panel, &frame))
+            .add(frame.count_axis(&counts, 4, "requests"))
+            .add(self.draw_bars(&self.bars(panel), &frame, &counts, detail))
+            .add(line("axis", (LEFT, frame.bottom), (RIGHT, frame.bottom)));
+        let Some(bucket) = panel.limit.bucket().filter(|_| !panel.level.is_empty()) else {
+            return (drawn, frame.bottom + PANEL_GAP);
+        };
+        let below = Frame { top: frame.bottom + GAP, bottom: frame.bottom + GAP + LEVEL, ..frame };
+        let scale = Scale::linear(0.0, f64::from(bucket), below.upward());
+        drawn = drawn
+            .add(self.ground(panel, &below))
+            .add(below.bucket_axis(&scale, bucket, 0, level::name(panel.limit.algorithm())))
+            .add(level::draw(&panel.level, &below, &self.time(), &scale))
+            .add(line("axis", (LEFT, below.bottom), (RIGHT, below.bottom)));
+        (drawn, below.bottom + PANEL_GAP)
+    }
+
+    /// The lines at the ticks of time, and the band while the store was away.
+    fn ground(&self, panel: &ArrivalsPanel, frame: &Frame) -> Group {
+        let time = self.seconds();
+        let mut ground = Group::new();
+        if let Some((from, to)) = panel.away {
+            let (left, right) = (time.at(from.as_seconds()), time.at(to.as_seconds()));
+            ground = ground.add(rectangle("band", left, frame.top, right - left, frame.bottom - frame.top));
+        }
+        let ticks = time.ticks(TICKS).into_iter().map(|(value, _)| time.at(value));
+        ticks.fold(ground, |ground, x| ground.add(line("grid", (x, frame.top), (x, frame.bottom))))
+    }
+
+    /// What passed stands on the axis, what was refused on top of it. A picture joins neighbours that are alike.
+    fn draw_bars(&self, bars: &[Bar], frame: &Frame, counts: &Scale, detail: Detail) -> Group {
+        let time = self.seconds();
+        let width = self.bar.as_seconds();
+        let gap = if time.at(width) - time.at(0.0) >= WIDE { 0.5 } else { 0.0 };
+        let join = detail == Detail::Picture && gap == 0.0;
+        let mut marks = Group::new().set("class", "marks");
+        let (mut passed, mut refused) = (String::new(), String::new());
+        let mut index = 0;
+        for alike in bars.chunk_by(|a, b| join && a == b) {
+            let (bar, from, to) = (alike[0], index as f64 * width, (index + alike.len()) as f64 * width);
+            index += alike.len();
+            let (left, right) = (time.at(from) + gap, time.at(to) - gap);
+            let middle = counts.at(f64::from(bar.passed));
+            let top = counts.at(f64::from(bar.passed + bar.refused));
+            let boxed = |top: f64, bottom: f64| format!("M{} {}H{}V{}H{}z", px(left), px(bottom), px(right), px(top), px(left));
+            let parts =
+                [("fill passed", bar.passed, boxed(middle, frame.bottom)), ("fill refused", bar.refused, boxed(top, middle))];
+            let there = parts.into_iter().filter(|(_, count, _)| *count > 0);
+            if detail == Detail::Report {
+                let told =
+                    format!("{} passed, {} refused\nfrom {} s to {} s", bar.passed, bar.refused, seconds(from), seconds(to));
+                marks = there.fold(marks, |marks, (class, _, d)| marks.add(path(class, d).add(tooltip(&told))));
+            } else {
+                there.for_each(|(class, _, d)| *(if class == "fill passed" { &mut passed } else { &mut refused }) += &d);
+            }
+        }
+        let whole = [("fill passed", passed), ("fill refused", refused)].into_iter().filter(|(_, d)| !d.is_empty());
+        whole.fold(marks, |marks, (class, d)| marks.add(path(class, d)))
+    }
+}
+
+/// Seconds to a thousandth, as short as they are.
+fn seconds(value: f64) -> String {
+    let thousandths = number(value, 0.001);
+    thousandths.trim_end_matches('0').trim_end_matches('.').to_owned()
+}

@@ -1,0 +1,202 @@
+//! A real browser without a window, driven through a pipe: opens a page from a file or from a server, moves the pointer,
+//! asks scripts, and keeps what went wrong on the page.
+//!
+//! It speaks the browser's debugging protocol, JSON documents that end in a zero byte, over the file descriptors 3 and 4; a shell
+//! puts the pipes there, so that neither a web socket nor a driver is needed.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// How long an answer or a load may take before the test fails; a hung browser must not hang the tests.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// What the browser is called.
+const NAMES: [&str; 2] = ["chromium", "chromium-browser"];
+/// It asks nobody anything and leaves nothing behind.
+const FLAGS: &str = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking \
+                     --disable-component-update --disable-sync --disable-breakpad --disable-crash-reporter --hide-scrollbars \
+                     --remote-debugging-pipe";
+
+/// A browser with one page.
+pub struct Chromium {
+    process: Child,
+    commands: ChildStdin,
+    messages: Receiver<Value>,
+    next_id: u64,
+    session: String,
+    /// What the page complained of.
+    complaints: Vec<String>,
+    _profile: TempDir,
+}
+
+impl Chromium {
+    /// Starts it with a window of 1200 by 900 pixels; `None`, with a word on standard error, where there is no Chromium.
+    pub fn start() -> Option<Chromium> {
+        let installed = |name: &&&str| {
+            let directories = std::env::var_os("PATH").unwrap_or_default();
+            std::env::split_paths(&directories).any(|directory| directory.join(name).is_file())
+        };
+        let Some(name) = NAMES.iter().find(installed) else {
+            eprintln!("skipped: {} is not installed", NAMES[0]);
+            return None;
+        };
+        let profile = TempDir::new().expect("a directory");
+        let line = format!(
+            "exec {name} {FLAGS} --window-size=1200,900 --user-data-dir=\"$1\" about:blank 3<&0 4>&1 </dev/null >/dev/null"
+        );
+        let mut process = Command::new("sh")
+            .args(["-c", &line, "sh"])
+            .arg(profile.path())
+            .env("HOME", profile.path())
+            .env_remove("XDG_CONFIG_HOME")
+            .env_remove("XDG_CACHE_HOME")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a shell");
+        let commands = process.stdin.take().expect("its input");
+        let output = BufReader::new(process.stdout.take().expect("its output"));
+        let (sender, messages) = channel();
+        std::thread::spawn(move || {
+            for message in output.split(0) {
+                let Ok(message) = message else { return };
+                let message = serde_json::from_slice(&message).expect("the browser writes JSON");
+                if sender.send(message).is_err() {
+                    return;
+                }
+            }
+        });
+        let (next_id, session, complaints) = (1, String::new(), Vec::new());
+        let mut browser = Chromium { process, commands, messages, next_id, session, complaints, _profile: profile };
+        browser.attach();
+        Some(browser)
+    }
+
+    fn attach(&mut self) {
+        let target = self.call("Target.createTarget", &json!({ "url": "about:blank" }))["targetId"].clone();
+        let attached = self.call("Target.attachToTarget", &json!({ "targetId": target, "flatten": true }));
+        attached["sessionId"].as_str().expect("a session").clone_into(&mut self.session);
+        for domain in ["Page", "Runtime", "Log"] {
+            self.call(&format!("{domain}.enable"), &json!({}));
+        }
+    }
+
+    /// Loads a page, to the end of its loading.
+    pub fn open(&mut self, url: &str) {
+        self.complaints.clear();
+        let answer = self.call("Page.navigate", &json!({ "url": url }));
+        assert!(answer.get("errorText").is_none(), "{url}: {answer}");
+        self.wait(|message| message["method"] == "Page.loadEventFired");
+    }
+
+    /// The same for a file.
+    pub fn open_file(&mut self, path: &Path) {
+        self.open(&format!("file://{}", path.canonicalize().expect("the page").display()));
+    }
+
+    /// Asks for the light or the dark look.
+    pub fn set_dark(&mut self, dark: bool) {
+        let scheme = json!({ "name": "prefers-color-scheme", "value": if dark { "dark" } else { "light" } });
+        self.call("Emulation.setEmulatedMedia", &json!({ "features": [scheme] }));
+    }
+
+    /// The value of a script's last expression.
+    pub fn ask(&mut self, script: &str) -> Value {
+        let answer = self.call("Runtime.evaluate", &json!({ "expression": script, "returnByValue": true, "awaitPromise": true }));
+        assert!(answer.get("exceptionDetails").is_none(), "{script}: {answer}");
+        answer["result"]["value"].clone()
+    }
+
+    /// Moves the pointer to the middle of the element that this expression gives, after scrolling it into view.
+    pub fn point_at(&mut self, element: &str) {
+        let (x, y) = self.place_of(element);
+        self.call("Input.dispatchMouseEvent", &json!({ "type": "mouseMoved", "x": x, "y": y }));
+    }
+
+    /// Clicks there.
+    pub fn click(&mut self, element: &str) {
+        let (x, y) = self.place_of(element);
+        for kind in ["mousePressed", "mouseReleased"] {
+            let event = json!({ "type": kind, "x": x, "y": y, "button": "left", "clickCount": 1 });
+            self.call("Input.dispatchMouseEvent", &event);
+        }
+    }
+
+    /// Presses a key, like `ArrowRight`.
+    pub fn press(&mut self, key: &str) {
+        for kind in ["keyDown", "keyUp"] {
+            self.call("Input.dispatchKeyEvent", &json!({ "type": kind, "key": key }));
+        }
+    }
+
+    fn place_of(&mut self, element: &str) -> (f64, f64) {
+        let script = format!(
+            "(async () => {{ const element = {element}; element.scrollIntoView({{ block: 'center', behavior: 'instant' }}); \
+             await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))); \
+             const box = element.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; }})()"
+        );
+        let place = self.ask(&script);
+        (place[0].as_f64().expect("x"), place[1].as_f64().expect("y"))
+    }
+
+    /// Everything that the page wrote to the console, threw, or was refused since it was opened.
+    pub fn complaints(&mut self) -> Vec<String> {
+        // What was reported before this answer has arrived.
+        self.ask("1");
+        self.complaints.clone()
+    }
+
+    fn call(&mut self, method: &str, parameters: &Value) -> Value {
+        let id = self.next_id;
+        self.next_id += 1;
+        let mut command = json!({ "id": id, "method": method, "params": parameters });
+        if !self.session.is_empty() {
+            command["sessionId"] = json!(self.session);
+        }
+        let document = serde_json::to_vec(&command).expect("JSON");
+        self.commands.write_all(&[document.as_slice(), b"\0"].concat()).expect("the browser listens");
+        let answer = self.wait(|message| message["id"] == id);
+        assert!(answer.get("error").is_none(), "{method}: {answer}");
+        answer["result"].clone()
+    }
+
+    fn wait(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let message = self.messages.recv_timeout(PATIENCE).expect("the browser answers");
+            let parameters = &message["params"];
+            match message["method"].as_str() {
+                Some("Runtime.exceptionThrown") => self.complaints.push(parameters["exceptionDetails"].to_string()),
+                Some("Runtime.consoleAPICalled") => self.complaints.push(parameters["args"].to_string()),
+                Some("Log.entryAdded") => self.complaints.push(parameters["entry"].to_string()),
+                _ => {}
+            }
+            if wanted(&message) {
+                return message;
+            }
+        }
+    }
+}
+
+impl Drop for Chromium {
+    fn drop(&mut self) {
+        // Asked to, it closes its pipe, tidies up and ends by itself; killed, it would leave its helpers behind.
+        let _ = self.commands.write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
+        let hangs = loop {
+            match self.messages.recv_timeout(PATIENCE) {
+                Ok(_) => {}
+                Err(RecvTimeoutError::Disconnected) => break false,
+                Err(RecvTimeoutError::Timeout) => break true,
+            }
+        };
+        if hangs {
+            let _ = self.process.kill();
+        }
+        let _ = self.process.wait();
+    }
+}
