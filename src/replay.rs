@@ -1,10 +1,13 @@
 //! The replay: what a limiter would have done on historic days, each event decided at its origin time.
 
+mod losses;
 mod stored;
 mod tally;
 
 pub use stored::{StoredStep, replay_stored, replay_stored_each};
 pub use tally::{StoredReplay, Tally};
+
+use losses::{RefusedOn, longest_silence};
 
 use crate::event::Event;
 use crate::limiter::{Limit, Limiter, Request, Verdict};
@@ -22,6 +25,10 @@ pub struct Replayed<'e> {
     pub busiest_from: Option<Timestamp>,
     /// The largest that was refused, the first among equals.
     pub largest_refused: Option<&'e Event>,
+    /// The longest time between two admissions, for the leaky bucket between two departures: from, to.
+    pub longest_silence: Option<(Timestamp, Timestamp)>,
+    /// The UTC days on which most was refused, by their beginning, with how many, most first.
+    pub worst_days: Vec<(Timestamp, u64)>,
     /// For the leaky bucket: how many waited their turn, and how long at most, rounded up to a tick.
     pub waits: Option<Waits>,
 }
@@ -53,8 +60,8 @@ pub fn replay(limit: Limit, events: &[Event]) -> Replayed<'_> {
 /// As [`replay`], and shows every decision.
 pub fn replay_each<'e>(limit: Limit, events: &'e [Event], mut visit: impl FnMut(Step<'e, '_>)) -> Replayed<'e> {
     let mut limiter = Limiter::new(limit);
-    let mut result =
-        Replayed { limit, admitted: 0, refused: 0, busiest_window: 0, busiest_from: None, largest_refused: None, waits: None };
+    let mut result = Replayed::new(limit);
+    let mut refused_on = RefusedOn::default();
     let mut waits = Waits::default();
     // In ticks times the rate's n, so that departures between two ticks stay exact.
     let scale = i128::from(limit.rate().limit());
@@ -76,6 +83,7 @@ pub fn replay_each<'e>(limit: Limit, events: &'e [Event], mut visit: impl FnMut(
             }
         } else {
             result.refused += 1;
+            refused_on.count(now);
             if result.largest_refused.is_none_or(|largest| event.magnitude > largest.magnitude) {
                 result.largest_refused = Some(event);
             }
@@ -86,8 +94,35 @@ pub fn replay_each<'e>(limit: Limit, events: &'e [Event], mut visit: impl FnMut(
         result.busiest_window = count;
         result.busiest_from = Some(Timestamp::saturating_from_ticks(left_at[first].div_euclid(scale)));
     }
+    let left_at: Vec<Timestamp> =
+        left_at.iter().map(|scaled| Timestamp::saturating_from_ticks(-(-scaled).div_euclid(scale))).collect();
+    result.longest_silence = longest_silence(&left_at);
+    result.worst_days = refused_on.worst();
     result.waits = matches!(limiter, Limiter::LeakyBucket(_)).then_some(waits);
     result
+}
+
+impl<'e> Replayed<'e> {
+    /// Of a limiter that was asked nothing yet.
+    fn new(limit: Limit) -> Replayed<'e> {
+        Replayed {
+            limit,
+            admitted: 0,
+            refused: 0,
+            busiest_window: 0,
+            busiest_from: None,
+            largest_refused: None,
+            longest_silence: None,
+            worst_days: Vec::new(),
+            waits: None,
+        }
+    }
+
+    /// How many it was asked about.
+    #[must_use]
+    pub const fn offered(&self) -> u64 {
+        self.admitted + self.refused
+    }
 }
 
 fn wait(scaled: i128, scale: i128) -> Span {

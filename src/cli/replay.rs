@@ -2,6 +2,7 @@
 
 mod as_known;
 mod captures;
+mod losses;
 mod pictures;
 mod stored;
 
@@ -145,6 +146,8 @@ fn of_limit(limit: Limit, replayed: &StoredReplay) -> Replayed<'_> {
         busiest_window: replayed.busiest_window,
         busiest_from: None,
         largest_refused: replayed.largest_refused.as_ref(),
+        longest_silence: replayed.longest_silence,
+        worst_days: replayed.worst_days.clone(),
         waits: (limit.algorithm() == Algorithm::LeakyBucket).then_some(waits),
     }
 }
@@ -241,12 +244,15 @@ fn as_json(rate: Rate, mut head: Map<String, Value>, results: &[Replayed<'_>]) -
         let mut value = json!({
             "limiter": result.limit.algorithm(),
             "bucket": result.limit.bucket(),
+            "offered": result.offered(),
             "admitted": result.admitted,
             "refused": result.refused,
             "busiest_window": result.busiest_window,
             "promise": promise.to_string(),
             "most_in_any_window": promise.most_in_any_window,
             "largest_refused": result.largest_refused.map(output::event_in_short),
+            "longest_silence": losses::silence_as_json(result.longest_silence),
+            "worst_days": losses::days_as_json(&result.worst_days),
         });
         if result.limit.algorithm() == Algorithm::SlidingCounter {
             value["counter_rule"] = json!(result.limit.rule());
@@ -274,6 +280,8 @@ fn as_text(rate: Rate, head: &str, results: &[Replayed<'_>]) -> String {
         ("promised", Side::Right),
         ("delayed", Side::Right),
         ("longest wait", Side::Right),
+        ("longest silence", Side::Right),
+        ("worst day", Side::Left),
         ("largest refused", Side::Left),
     ];
     let none = || "-".to_owned();
@@ -287,7 +295,9 @@ fn as_text(rate: Rate, head: &str, results: &[Replayed<'_>]) -> String {
             output::count(result.limit.promise().most_in_any_window),
             result.waits.map_or_else(none, |waits| output::count(waits.delayed)),
             result.waits.map_or_else(none, |waits| output::duration(waits.longest)),
-            result.largest_refused.map_or_else(none, |event| format!("{} at {}", event.title(), event.origin_at)),
+            losses::silence(result.longest_silence),
+            losses::worst_day(&result.worst_days),
+            losses::largest(result.largest_refused),
         ]
     });
     let promises: Vec<_> = results.iter().map(|result| (name(result.limit), result.limit.promise().to_string())).collect();

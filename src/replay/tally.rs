@@ -1,16 +1,10 @@
 //! The tally of one subscriber: what it would have got, counted decision by decision and message by message.
 
-use std::collections::BTreeMap;
-
 use super::busiest_stretch;
+use super::losses::{RefusedOn, longest_silence};
 use crate::event::Event;
 use crate::plan::{Answer, Outcome};
-use crate::time::{Span, TICKS_PER_SECOND, Timestamp};
-
-/// Ticks of one UTC day.
-const DAY: i64 = 86_400 * TICKS_PER_SECOND;
-/// How many of the days on which most was withheld are told.
-const WORST_DAYS: usize = 3;
+use crate::time::{Span, Timestamp};
 
 /// What one subscriber would have got.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -49,7 +43,7 @@ pub struct StoredReplay {
 pub struct Tally {
     /// When each message leaves.
     sent_at: Vec<Timestamp>,
-    refused_on: BTreeMap<i64, u64>,
+    refused_on: RefusedOn,
     result: StoredReplay,
 }
 
@@ -62,7 +56,7 @@ impl Tally {
             Answer::Quiet { .. } => result.held += 1,
             Answer::Limiter(ruling) if ruling.refused() => {
                 result.refused += 1;
-                *self.refused_on.entry(now.ticks().div_euclid(DAY)).or_default() += 1;
+                self.refused_on.count(now);
                 if result.largest_refused.as_ref().is_none_or(|largest| event.magnitude > largest.magnitude) {
                     result.largest_refused = Some(event.clone());
                 }
@@ -106,12 +100,8 @@ impl Tally {
         if let Some((first, count)) = busiest_stretch(&ticks, window.ticks().into()) {
             (self.result.busiest_window, self.result.busiest_from) = (count, Some(self.sent_at[first]));
         }
-        let silences = self.sent_at.windows(2).map(|pair| (pair[0], pair[1]));
-        self.result.longest_silence = silences.max_by_key(|(from, to)| to.since(*from));
-        let mut days: Vec<(i64, u64)> = self.refused_on.into_iter().collect();
-        days.sort_by_key(|(day, count)| (std::cmp::Reverse(*count), *day));
-        let start = |day: i64| Timestamp::saturating_from_ticks(i128::from(day) * i128::from(DAY));
-        self.result.worst_days = days.into_iter().take(WORST_DAYS).map(|(day, count)| (start(day), count)).collect();
+        self.result.longest_silence = longest_silence(&self.sent_at);
+        self.result.worst_days = self.refused_on.worst();
         self.result
     }
 }

@@ -82,11 +82,19 @@ fn replay_gives_the_table_of_the_two_days_of_the_great_quake() {
                 assert!(row.get(key).is_some(), "{key}: {row}");
             }
             let number = |key: &str| row[key].as_u64().expect(key);
-            assert_eq!(number("admitted") + number("refused"), 189);
+            assert_eq!((number("admitted") + number("refused"), number("offered")), (189, 189));
+            // The first two events; the first limiter's days were counted by hand.
+            let silence = &row["longest_silence"];
+            let ends = ("2025-07-29T12:04:25.042Z", "2025-07-29T16:11:34.441Z");
+            assert_eq!((silence["from"].as_str(), silence["to"].as_str()), (Some(ends.0), Some(ends.1)));
+            let days = row["worst_days"].as_array().expect("days");
+            assert_eq!(days.iter().filter_map(|day| day["refused"].as_u64()).sum::<u64>(), number("refused"), "{row}");
             assert_eq!(keys(&row["largest_refused"]), ["id", "magnitude", "time"]);
             (row["limiter"].as_str().expect("a name"), row["bucket"].as_u64(), number("admitted"), number("busiest_window"))
         })
         .collect();
+    let days = serde_json::json!([{ "day": "2025-07-30", "refused": 55 }, { "day": "2025-07-29", "refused": 20 }]);
+    assert_eq!(results[0]["worst_days"], days);
     assert_eq!(
         table,
         [

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Map, Value, json};
 
+use super::losses;
 use crate::cli::Global;
 use crate::cli::failure::Failure;
 use crate::cli::output::{self, Side};
@@ -101,12 +102,8 @@ pub(super) fn as_json(mut head: Map<String, Value>, results: &[(&Subscriber, &St
             "promise": promise.to_string(),
             "most_in_any_window": promise.most_in_any_window,
             "largest_refused": replayed.largest_refused.as_ref().map(output::event_in_short),
-            "longest_silence": replayed.longest_silence.map(|(from, to)| {
-                json!({ "from": from, "to": to, "duration_s": output::seconds(to.since(from)) })
-            }),
-            "worst_days": replayed.worst_days.iter().map(|(day, refused)| {
-                json!({ "day": day.to_string()[..10], "refused": refused })
-            }).collect::<Vec<_>>(),
+            "longest_silence": losses::silence_as_json(replayed.longest_silence),
+            "worst_days": losses::days_as_json(&replayed.worst_days),
         })
     };
     head.insert("results".to_owned(), results.iter().map(result).collect());
@@ -145,12 +142,9 @@ pub(super) fn as_text(head: &str, results: &[(&Subscriber, &StoredReplay)]) -> S
             output::count(replayed.digests),
             output::count(replayed.delayed),
             output::count(replayed.busiest_window),
-            replayed.longest_silence.map_or_else(none, |(from, to)| output::duration(to.since(from))),
-            replayed.worst_days.first().map_or_else(none, |(day, refused)| format!("{} ({refused})", &day.to_string()[..10])),
-            replayed
-                .largest_refused
-                .as_ref()
-                .map_or_else(none, |event| format!("M {}", event.magnitude.map_or_else(|| "?".into(), |m| m.to_string()))),
+            losses::silence(replayed.longest_silence),
+            losses::worst_day(&replayed.worst_days),
+            losses::largest(replayed.largest_refused.as_ref()),
         ]
     });
     format!("{head}, for {} subscribers.\n\n{}", output::count(results.len() as u64), output::table(&columns, rows))
