@@ -49,6 +49,12 @@ pub struct FeedConfig {
     pub confirm_for: Span,
     /// Named in the User-Agent, so that the service can reach the operator.
     pub contact: Option<String>,
+    /// When the feed counts as stale: so long after its last successful poll, or after its content was made.
+    pub stale_after: Span,
+    /// The FDSN event service beside the feed. `None`: the USGS's for a feed of theirs.
+    pub fdsn: Option<String>,
+    /// Additional root certificates for the feed's service, in PEM.
+    pub ca_file: Option<PathBuf>,
 }
 
 /// `[email]`
@@ -106,6 +112,9 @@ impl Default for FeedConfig {
             confirm_from: None,
             confirm_for: Span::from_seconds(600),
             contact: None,
+            stale_after: Span::from_seconds(1_800),
+            fdsn: None,
+            ca_file: None,
         }
     }
 }
@@ -128,6 +137,9 @@ const KEYS: [(&str, &[&str]); 5] = [
             "confirm_from",
             "confirm_for",
             "contact",
+            "stale_after",
+            "fdsn",
+            "ca_file",
         ],
     ),
     ("email", &["from", "smtp", "smtp_username", "smtp_password_file", "smtp_ca_file"]),

@@ -7,6 +7,7 @@
 pub mod alert;
 pub mod backoff;
 pub mod event;
+pub mod freshness;
 pub mod identity;
 pub mod interest;
 pub mod limiter;

@@ -2,11 +2,12 @@
 //!
 //! `summary` holds the arithmetic of the smallest lossless bucket (`outline` speeds it up for many rates), `busiest` that of windows, `min_bucket` asks both of a
 //! catalogue in one pass. With all times at hand `curve` gives the bucket at every rate between two, `smallest_rate` turns
-//! the question round, `lose` allows some loss, `window_counts` shows what is usual. Reading is `catalogue`'s business,
+//! the question round, `lose` allows some loss, `window_counts` shows what is usual; `describe` tells what a catalogue holds. Reading is `catalogue`'s business,
 //! deciding the limiters'.
 
 mod busiest;
 mod curve;
+mod describe;
 mod exact_rate;
 mod lose;
 mod min_bucket;
@@ -17,6 +18,7 @@ mod window_counts;
 
 pub use busiest::Busiest;
 pub use curve::{Corner, curve};
+pub use describe::{Describer, Description, Gap, Order};
 pub use exact_rate::ExactRate;
 pub use lose::{AcceptedLoss, AcceptedLossError, LossyBucket, lost, smallest_bucket};
 pub use min_bucket::{MinBucket, RateResult, min_bucket, needs};

@@ -25,7 +25,10 @@ impl Source {
     }
 
     /// Opens a file; a stream is lent out as it is.
-    pub(super) fn open(&mut self) -> Result<Box<dyn Read + Send + '_>, CatalogueError> {
+    ///
+    /// # Errors
+    /// [`CatalogueError::Missing`] or [`CatalogueError::Read`].
+    pub fn open(&mut self) -> Result<Box<dyn Read + Send + '_>, CatalogueError> {
         match self {
             Source::File(path) => {
                 let opened = File::open(&*path).map_err(|error| CatalogueError::reading(&path.display().to_string(), error));

@@ -36,12 +36,14 @@ fn check(global: &Global) -> Result<(), Failure> {
         found.map_err(|fault| Failure::usage(format!("{}: cannot read {}: {fault}", loaded.at("feed.url"), file.display())))?;
     }
     loaded.event_rules()?;
+    let fdsn = loaded.fdsn()?.map_or("none".to_owned(), |fdsn| fdsn.url().to_string());
     loaded.check_delivery()?;
     let source = loaded.path.as_ref().map_or("no file, only defaults".to_owned(), |path| path.display().to_string());
     let email = loaded.config.email.smtp.as_deref().unwrap_or("none: what would be sent is logged");
     let rows = [
         ("configuration", source),
         ("feed", format!("{}, every {}", feed.url(), loaded.config.feed.poll)),
+        ("event service", fdsn),
         ("database", loaded.database(global).display().to_string()),
         ("email", email.to_owned()),
         (

@@ -95,7 +95,12 @@ impl From<ConfigError> for Failure {
 
 impl From<FeedError> for Failure {
     fn from(error: FeedError) -> Failure {
-        let blame = if error.is_transient() { Blame::Running } else { Blame::Usage };
+        let blame = match error {
+            FeedError::CatalogueRow { .. } | FeedError::NotCatalogue { .. } => Blame::Data,
+            FeedError::Part { .. } | FeedError::PartLocked { .. } => Blame::Running,
+            _ if error.is_transient() => Blame::Running,
+            _ => Blame::Usage,
+        };
         Failure { blame, error: error.into() }
     }
 }

@@ -1,5 +1,6 @@
 //! The command line: one file a command. What a command does beyond reading words and printing is the library's.
 
+mod catalog;
 mod config;
 mod demo;
 mod failure;
@@ -69,6 +70,9 @@ enum Command {
     Recommend(recommend::RecommendArgs),
     /// What each limiter would have done on historic days
     Replay(replay::ReplayArgs),
+    /// Download a catalogue, or describe one
+    #[command(subcommand)]
+    Catalog(catalog::CatalogCommand),
     /// The laboratory: what limiters do with traffic made to order
     #[command(subcommand)]
     Simulate(simulate::SimulateCommand),
@@ -112,6 +116,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::MinBucket(args) => min_bucket::run(&args),
         Command::Recommend(args) => recommend::run(&args),
         Command::Replay(args) => replay::run(&global, &args),
+        Command::Catalog(command) => catalog::run(&global, &command),
         Command::Simulate(command) => simulate::run(&command),
         Command::Demo(args) => demo::run(&args),
         Command::Ledger(args) => ledger::run(&global, &args),

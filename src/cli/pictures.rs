@@ -78,20 +78,8 @@ impl Destination {
         if let Some(input) = inputs.iter().find(|input| is_same(path, input)) {
             return Err(Failure::usage(format!("{}: it is {}, which is read", cannot(), input.display())));
         }
-        let path =
-            if path.exists() { fs::canonicalize(path).with_context(cannot).blame(Blame::Running)? } else { path.to_owned() };
-        if path.exists() && !path.is_file() {
-            return Err(Failure::usage(format!("{}: it is not a file", cannot())));
-        }
-        // A new file would take its place all the same, which is not what its protection asks for.
-        if fs::metadata(&path).is_ok_and(|found| found.permissions().readonly()) {
-            return Err(anyhow::Error::msg(format!("{}: it is read-only", cannot()))).blame(Blame::Running);
-        }
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        if !directory.is_dir() {
-            return Err(anyhow::Error::msg(format!("{}: there is no directory {}", cannot(), directory.display())))
-                .blame(Blame::Running);
-        }
+        let path = file_to_write(path)?;
+        let directory = directory_of(&path);
         let mut builder = tempfile::Builder::new();
         builder.prefix(".throttler-");
         #[cfg(unix)]
@@ -113,6 +101,30 @@ impl Destination {
         self.draft.persist(&self.path).map_err(|fault| fault.error).with_context(cannot).blame(Blame::Running)?;
         Ok(())
     }
+}
+
+/// Where a file of this name lies, which must not be anything but a file that may be written, in a directory that is there; a
+/// link leads to the file that it names.
+pub(super) fn file_to_write(path: &Path) -> Result<PathBuf, Failure> {
+    let cannot = || format!("cannot write {}", path.display());
+    let path = if path.exists() { fs::canonicalize(path).with_context(cannot).blame(Blame::Running)? } else { path.to_owned() };
+    if path.exists() && !path.is_file() {
+        return Err(Failure::usage(format!("{}: it is not a file", cannot())));
+    }
+    // A new file would take its place all the same, which is not what its protection asks for.
+    if fs::metadata(&path).is_ok_and(|found| found.permissions().readonly()) {
+        return Err(anyhow::Error::msg(format!("{}: it is read-only", cannot()))).blame(Blame::Running);
+    }
+    let directory = directory_of(&path);
+    if !directory.is_dir() {
+        return Err(anyhow::Error::msg(format!("{}: there is no directory {}", cannot(), directory.display())))
+            .blame(Blame::Running);
+    }
+    Ok(path)
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Whether two names, however they are written, lead to one file.

@@ -10,7 +10,7 @@ use super::Global;
 use super::failure::Failure;
 use super::setup::{Loaded, install_crypto};
 use crate::clock::{Clock, SystemClock};
-use crate::daemon::{Database, Ingester, Service, StopSignal};
+use crate::daemon::{Database, GapCloser, Ingester, Service, StopSignal, Vanished};
 use crate::store::{DaemonLock, Store};
 
 /// What the log shows unless `$THROTTLER_LOG` says otherwise.
@@ -42,10 +42,13 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     let _lock = DaemonLock::acquire(&path)?;
     let store = Store::open(&path)?;
     let feed = loaded.feed(store.last_generated(&url.to_string())?)?;
+    let fdsn = loaded.fdsn()?.map(|fdsn| Arc::new(fdsn.impatient()));
+    let (gaps, vanished) = (GapCloser::new(loaded.feed_settings(), fdsn.clone()), Vanished::new(fdsn));
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let database = Database::new(store);
-    let ingester = Ingester { feed, rules, database: database.clone(), clock: Arc::clone(&clock) };
-    let service = Service { ingester, poll: loaded.config.feed.poll, delivery: Arc::new(delivery), database, clock };
+    let ingester = Ingester { feed, rules, database: database.clone(), clock: Arc::clone(&clock), gaps, vanished };
+    let (poll, stale_after) = (loaded.config.feed.poll, loaded.config.feed.stale_after);
+    let service = Service { ingester, poll, stale_after, delivery: Arc::new(delivery), database, clock };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async { service.run(StopSignal::from_process()?).await })?;
     Ok(())

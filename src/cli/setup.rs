@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 
 use super::Global;
 use super::failure::{Blame, Blamed, Failure};
-use crate::config::Config;
+use crate::config::{Config, FeedConfig};
 use crate::delivery::{
     Delivery, DeliveryError, EmailChannel, EmailSender, EmailSettings, MailTransport, Password, Sender, WebhookSender,
     WebhookSettings,
 };
+use crate::feed::fdsn::{Fdsn, FdsnUrl};
 use crate::feed::{Feed, FeedUrl, Settings as FeedSettings};
 use crate::identity::unlinked::Likeness;
 use crate::news::{Confirmation, EventRules};
@@ -61,8 +62,26 @@ impl Loaded {
 
     /// The feed, ready to be polled.
     pub fn feed(&self, last_generated_at: Option<Timestamp>) -> Result<Feed, Failure> {
-        let settings = FeedSettings { contact: self.config.feed.contact.clone(), last_generated_at, ..FeedSettings::default() };
-        Ok(Feed::new(self.feed_url()?, &settings)?)
+        Ok(Feed::new(self.feed_url()?, &FeedSettings { last_generated_at, ..self.feed_settings() })?)
+    }
+
+    /// How the feed's service is asked.
+    pub fn feed_settings(&self) -> FeedSettings {
+        let FeedConfig { contact, ca_file, .. } = &self.config.feed;
+        FeedSettings { contact: contact.clone(), ca_file: ca_file.clone(), ..FeedSettings::default() }
+    }
+
+    /// The FDSN event service beside the feed: the configured one, else the USGS's for a feed of theirs, else none.
+    pub fn fdsn_url(&self) -> Result<Option<FdsnUrl>, Failure> {
+        match &self.config.feed.fdsn {
+            Some(text) => text.parse().map(Some).map_err(|fault| Failure::usage(format!("{}: {fault}", self.at("feed.fdsn")))),
+            None => Ok(self.feed_url()?.fdsn()),
+        }
+    }
+
+    /// The FDSN event service beside the feed, ready to be asked.
+    pub fn fdsn(&self) -> Result<Option<Fdsn>, Failure> {
+        self.fdsn_url()?.map(|url| Fdsn::new(url, &self.feed_settings())).transpose().map_err(Failure::from)
     }
 
     /// Which events are recorded and can be news.

@@ -4,15 +4,19 @@
 mod database;
 pub mod deliver;
 pub mod dispatch;
+mod gap;
 pub mod ingest;
 mod service;
 mod systemd;
+mod vanished;
 
 pub use database::Database;
 pub use deliver::Deliverer;
 pub use dispatch::Dispatched;
+pub use gap::GapCloser;
 pub use ingest::Ingester;
 pub use service::{Service, StopSignal};
+pub use vanished::Vanished;
 
 /// An error with what caused it, in one line. A cause that only repeats what stands there already is left out.
 pub(crate) fn with_causes(fault: &dyn std::error::Error) -> String {

@@ -10,6 +10,7 @@ use super::{DaemonError, Database, Deliverer, Dispatched, Ingester, dispatch, sy
 use crate::backoff;
 use crate::clock::Clock;
 use crate::delivery::Delivery;
+use crate::freshness::Freshness;
 use crate::plan::Release;
 use crate::store::{Ingested, Store};
 use crate::time::{Span, Timestamp};
@@ -28,6 +29,8 @@ pub struct Service {
     pub ingester: Ingester,
     /// Time between two polls.
     pub poll: Span,
+    /// When the feed counts as stale.
+    pub stale_after: Span,
     pub delivery: Arc<Delivery>,
     pub database: Database,
     pub clock: Arc<dyn Clock>,
@@ -87,7 +90,8 @@ impl Service {
     /// # Errors
     /// [`DaemonError::Store`] if the database does not work at the start. Later faults are logged and survived.
     pub async fn run(self, stop: StopSignal) -> Result<(), DaemonError> {
-        let Service { ingester, poll, delivery, database, clock } = self;
+        let Service { ingester, poll, stale_after, delivery, database, clock } = self;
+        let watch = Watch { since: clock.now(), stale_after, freshness: Freshness::Fresh };
         let recovered = database.with(Store::recover_leases).await?;
         if recovered > 0 {
             tracing::info!("{recovered} deliveries were under way when the daemon last stopped; they are attempted again");
@@ -97,7 +101,7 @@ impl Service {
         tracing::info!(feed = %ingester.feed.url(), poll = %poll, "throttler {} runs", env!("CARGO_PKG_VERSION"));
         systemd::ready(&format!("polls {} every {poll}", ingester.feed.url()));
         tokio::join!(
-            keep_ingesting(ingester, poll, &nudges, stop.clone()),
+            keep_ingesting(ingester, poll, watch, &nudges, stop.clone()),
             keep_dispatching(&database, &*clock, &nudges, stop.clone()),
             keep_delivering(deliverer, &database, &*clock, &nudges, stop),
         );
@@ -107,7 +111,30 @@ impl Service {
     }
 }
 
-async fn keep_ingesting(mut ingester: Ingester, poll: Span, nudges: &Nudges, mut stop: StopSignal) {
+/// Tells of a feed that goes stale, and of its recovery, once each.
+struct Watch {
+    since: Timestamp,
+    stale_after: Span,
+    freshness: Freshness,
+}
+
+impl Watch {
+    async fn look(&mut self, ingester: &Ingester) {
+        // A database that fails is told of by whoever needs it.
+        let Ok(state) = ingester.state().await else { return };
+        let found = state.freshness(self.since, self.stale_after, ingester.clock.now());
+        match (self.freshness, found) {
+            (Freshness::Fresh, Freshness::Stale { .. }) => tracing::warn!("{found}"),
+            (Freshness::Stale { since, .. }, Freshness::Fresh) => {
+                tracing::info!("{found} again, for the first time since {since}");
+            }
+            _ => {}
+        }
+        self.freshness = found;
+    }
+}
+
+async fn keep_ingesting(mut ingester: Ingester, poll: Span, mut watch: Watch, nudges: &Nudges, mut stop: StopSignal) {
     let mut failures = 0;
     loop {
         let polled = tokio::select! {
@@ -131,6 +158,7 @@ async fn keep_ingesting(mut ingester: Ingester, poll: Span, nudges: &Nudges, mut
                 pause
             }
         };
+        watch.look(&ingester).await;
         if !stop.sleep(pause).await {
             return;
         }

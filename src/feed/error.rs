@@ -1,8 +1,10 @@
 //! Why a poll failed, and whether trying again can help.
 
+use std::path::PathBuf;
+
 use crate::time::Span;
 
-use super::poller::MAX_BODY_BYTES;
+use super::http::MAX_BODY_BYTES;
 use super::wire::MAX_FEATURES;
 
 /// Why there is no snapshot. What was known stands.
@@ -20,6 +22,8 @@ pub enum FeedError {
     },
     #[error("'{0}' is not a contact: expected visible ASCII characters and spaces without parentheses, at most 200")]
     Contact(String),
+    #[error("cannot use the certificates in {path}: {fault}")]
+    CaFile { path: PathBuf, fault: &'static str },
     #[error("cannot reach {url}")]
     Unreachable {
         url: String,
@@ -35,8 +39,8 @@ pub enum FeedError {
         source: Option<reqwest::Error>,
     },
     /// `retry_after` is how long the server asks to be left alone.
-    #[error("{url} answered {status}: expected 200 or 304; it says {found}")]
-    Status { url: String, status: u16, retry_after: Option<Span>, found: String },
+    #[error("{url} answered {status}: expected {expected}; it says {found}")]
+    Status { url: String, status: u16, expected: &'static str, retry_after: Option<Span>, found: String },
     #[error("the answer of {url} broke off or cannot be unpacked")]
     Body {
         url: String,
@@ -51,7 +55,7 @@ pub enum FeedError {
         #[source]
         source: std::io::Error,
     },
-    #[error("cannot read the feed: expected GeoJSON, got {found}")]
+    #[error("cannot read the feed: expected GeoJSON, FDSN text or CSV, got {found}")]
     NotGeoJson { found: String },
     #[error("cannot read the feed: expected GeoJSON, got JSON that is broken or cut off")]
     Json {
@@ -60,6 +64,25 @@ pub enum FeedError {
     },
     #[error("cannot read the feed: it has more than {MAX_FEATURES} features")]
     TooManyFeatures,
+    #[error("{url} has more events than it gives at once")]
+    SearchLimit { url: String },
+    #[error("{url} says that this event was deleted")]
+    Deleted { url: String },
+    #[error("{url} did not answer with a catalogue: expected CSV with the columns id and time, got {found}")]
+    NotCatalogue { url: String, found: String },
+    #[error("{url}, line {line}: {fault}")]
+    CatalogueRow { url: String, line: u64, fault: String },
+    #[error("{url} counts {counted} events: expected at most {limit} in one catalogue; ask for a part")]
+    TooManyEvents { url: String, counted: u64, limit: u64 },
+    #[error("cannot {step} {path}")]
+    Part {
+        step: &'static str,
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("another fetch is writing {path}")]
+    PartLocked { path: PathBuf },
     /// The status stands in the body; HTTP said 200.
     #[error("the feed reports status {status}: {message}")]
     Service { status: u64, message: String },
@@ -74,7 +97,12 @@ impl FeedError {
             | FeedError::NoCryptoProvider { .. }
             | FeedError::Client { .. }
             | FeedError::Contact(_)
-            | FeedError::Redirect { .. } => false,
+            | FeedError::CaFile { .. }
+            | FeedError::Redirect { .. }
+            | FeedError::Deleted { .. }
+            | FeedError::TooManyEvents { .. }
+            | FeedError::Part { .. }
+            | FeedError::PartLocked { .. } => false,
             FeedError::Status { status, .. } => is_passing(u64::from(*status)),
             FeedError::Service { status, .. } => is_passing(*status),
             FeedError::Unreachable { .. }
@@ -84,7 +112,10 @@ impl FeedError {
             | FeedError::File { .. }
             | FeedError::NotGeoJson { .. }
             | FeedError::Json { .. }
-            | FeedError::TooManyFeatures => true,
+            | FeedError::TooManyFeatures
+            | FeedError::SearchLimit { .. }
+            | FeedError::NotCatalogue { .. }
+            | FeedError::CatalogueRow { .. } => true,
         }
     }
 

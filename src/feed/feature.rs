@@ -10,6 +10,8 @@ use crate::interest::Depth;
 use crate::plain::one_line;
 use crate::time::Timestamp;
 
+use super::foreign;
+use super::shallow::Shallow;
 use super::wire::excerpt;
 
 /// The most ids of one feature. Real ones have up to about twenty.
@@ -19,9 +21,9 @@ const MAX_WORD_CHARS: usize = 64;
 /// The longest address of an event's page, in bytes; a longer one is dropped.
 const MAX_PAGE_BYTES: usize = 2_048;
 /// Where a feature names no type, it is what nearly all are.
-const USUAL_KIND: &str = "earthquake";
+pub(super) const USUAL_KIND: &str = "earthquake";
 /// Where a feature names no status, nobody is known to have reviewed it.
-const FIRST_STATUS: &str = "automatic";
+pub(super) const FIRST_STATUS: &str = "automatic";
 
 /// Why a feature is no event.
 pub(super) struct Fault {
@@ -33,7 +35,7 @@ pub(super) struct Fault {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Feature {
-    id: Value,
+    id: Shallow,
     properties: Option<Properties>,
     geometry: Option<Geometry>,
 }
@@ -42,25 +44,25 @@ struct Feature {
 #[serde(default)]
 struct Geometry {
     /// Longitude, latitude, and depth in kilometres.
-    coordinates: Value,
+    coordinates: Shallow,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Properties {
-    alert: Value,
-    ids: Value,
-    mag: Value,
+    alert: Shallow,
+    ids: Shallow,
+    mag: Shallow,
     #[serde(rename = "magType")]
-    mag_type: Value,
-    place: Value,
-    status: Value,
-    time: Value,
-    tsunami: Value,
+    mag_type: Shallow,
+    place: Shallow,
+    status: Shallow,
+    time: Shallow,
+    tsunami: Shallow,
     #[serde(rename = "type")]
-    kind: Value,
-    updated: Value,
-    url: Value,
+    kind: Shallow,
+    updated: Shallow,
+    url: Shallow,
 }
 
 /// What a feature tells.
@@ -70,9 +72,13 @@ pub(super) enum Seen {
     Deleted(EventId),
 }
 
-/// The event that a feature describes.
-pub(super) fn read(json: &str) -> Result<Seen, Fault> {
+/// What a feature tells; `service` has served it.
+pub(super) fn read(json: &str, service: &str) -> Result<Seen, Fault> {
     let feature: Feature = serde_json::from_str(json).map_err(|error| Fault { id: None, reason: excerpt(&error.to_string()) })?;
+    // The USGS counts milliseconds.
+    if feature.properties.as_ref().is_some_and(|properties| properties.time.is_string()) {
+        return foreign::read(json, service).map(|event| Seen::Event(Box::new(event)));
+    }
     let id = event_id(&feature.id).map_err(|reason| Fault { id: None, reason })?;
     let properties = feature.properties.unwrap_or_default();
     if properties.status.as_str().is_some_and(|status| status.trim().eq_ignore_ascii_case(WITHDRAWN)) {
@@ -98,7 +104,7 @@ fn described(id: &EventId, properties: &Properties, geometry: &Geometry) -> Resu
         depth_km,
         kind: word(&properties.kind).map_or_else(|| USUAL_KIND.to_owned(), |kind| kind.to_lowercase()),
         status: word(&properties.status).map_or_else(|| FIRST_STATUS.to_owned(), |status| status.to_lowercase()),
-        tsunami: properties.tsunami.as_f64().is_some_and(|flag| flag > 0.0) || properties.tsunami == Value::Bool(true),
+        tsunami: properties.tsunami.as_f64().is_some_and(|flag| flag > 0.0) || *properties.tsunami == Value::Bool(true),
         pager: properties.alert.as_str().and_then(|level| level.parse().ok()),
         url: properties.url.as_str().and_then(page),
     })
@@ -119,7 +125,7 @@ fn all_ids(preferred: &EventId, list: &Value) -> Result<Vec<EventId>, String> {
     if ids.len() > MAX_EVENT_IDS { Err(format!("it has more than {MAX_EVENT_IDS} ids")) } else { Ok(ids) }
 }
 
-fn magnitude(value: &Value) -> Result<Option<Magnitude>, String> {
+pub(super) fn magnitude(value: &Value) -> Result<Option<Magnitude>, String> {
     if value.is_null() {
         return Ok(None);
     }
@@ -131,7 +137,7 @@ fn magnitude(value: &Value) -> Result<Option<Magnitude>, String> {
 }
 
 /// The place, and the depth unless it is unknown or beyond what a depth can be.
-fn position(value: &Value) -> Result<(Coordinates, Option<f64>), String> {
+pub(super) fn position(value: &Value) -> Result<(Coordinates, Option<f64>), String> {
     let number = |index: usize| value.get(index).and_then(Value::as_f64);
     let (Some(longitude), Some(latitude)) = (number(0), number(1)) else {
         return Err(format!("its coordinates are {}: expected longitude, latitude and depth", shown(value)));
@@ -151,7 +157,7 @@ pub(super) fn instant(value: &Value) -> Option<Timestamp> {
     in_range.then_some(rounded as i64).and_then(|millis| Timestamp::from_millis(millis).ok())
 }
 
-fn word(value: &Value) -> Option<String> {
+pub(super) fn word(value: &Value) -> Option<String> {
     value.as_str().map(|text| one_line(text, MAX_WORD_CHARS)).filter(|word| !word.is_empty())
 }
 
@@ -163,7 +169,7 @@ fn page(text: &str) -> Option<String> {
 }
 
 /// A value for a message.
-fn shown(value: &Value) -> String {
+pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::Null => "missing".to_owned(),
         other => format!("'{}'", excerpt(&other.to_string())),

@@ -1,4 +1,4 @@
-//! The wire format: the bytes of a USGS `GeoJSON` summary become events. Tolerant of what the service is known to send, and
+//! The wire format: the bytes of a feed become events, above all those of a USGS `GeoJSON` summary. Tolerant of what the service is known to send, and
 //! of hostile bytes; one bad feature does not spoil the others.
 
 use std::borrow::Cow;
@@ -7,11 +7,11 @@ use std::fmt;
 
 use serde::de::{self, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::error::FeedError;
-use super::feature;
+use super::shallow::Shallow;
+use super::{feature, table};
 use crate::event::{Event, EventId};
 use crate::identity::{Identity, Known, merge};
 use crate::plain::one_line;
@@ -23,7 +23,7 @@ pub const MAX_FEATURES: usize = 20_000;
 const EXCERPT_CHARS: usize = 80;
 
 /// What a feed said at one moment.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
     /// When the service made it, where it says so.
     pub generated_at: Option<Timestamp>,
@@ -61,16 +61,25 @@ struct Document<'a> {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Metadata {
-    generated: Value,
-    status: Value,
-    error: Value,
-    title: Value,
+    generated: Shallow,
+    status: Shallow,
+    error: Shallow,
+    title: Shallow,
 }
 
 /// At most one feature more than [`MAX_FEATURES`], so that a hostile list is not stored.
 struct Features<'a>(Vec<&'a RawValue>);
 
-/// Reads a feed.
+/// Reads a feed of the USGS's, or of a file: [`parse_from`] no service in particular.
+///
+/// # Errors
+/// As [`parse_from`].
+pub fn parse(bytes: &[u8]) -> Result<Snapshot, FeedError> {
+    parse_from(bytes, "")
+}
+
+/// Reads a feed in any of the formats, which its content tells: the USGS's `GeoJSON`, other services', their text, CSV.
+/// Ids that do not name their network get `service` in front.
 ///
 /// Features that share an id are one event: the newest version, with the ids of all. A byte-order mark is skipped, and
 /// bytes that are not UTF-8 become U+FFFD.
@@ -78,9 +87,12 @@ struct Features<'a>(Vec<&'a RawValue>);
 /// # Errors
 /// [`FeedError::NotGeoJson`], [`FeedError::Json`], [`FeedError::TooManyFeatures`], or [`FeedError::Service`] if the
 /// document's own status says that the request failed.
-pub fn parse(bytes: &[u8]) -> Result<Snapshot, FeedError> {
+pub fn parse_from(bytes: &[u8], service: &str) -> Result<Snapshot, FeedError> {
     let text = String::from_utf8_lossy(bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes));
-    expect_object(&text)?;
+    let start = text.trim_start();
+    if !start.starts_with('{') {
+        return table::read(start, service).unwrap_or_else(|| Err(FeedError::NotGeoJson { found: table::beginning(start) }));
+    }
     let document: Document = serde_json::from_str(&text).map_err(|source| FeedError::Json { source })?;
     let metadata: Metadata = document.metadata.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
     if let Some(status) = metadata.status.as_u64().filter(|status| *status >= 400) {
@@ -96,10 +108,31 @@ pub fn parse(bytes: &[u8]) -> Result<Snapshot, FeedError> {
     if features.len() > MAX_FEATURES {
         return Err(FeedError::TooManyFeatures);
     }
+    Ok(snapshot(&metadata, features.into_iter().map(RawValue::get).collect(), service))
+}
+
+/// Reads what the service answers to an id: one feature by itself, or a feed.
+///
+/// # Errors
+/// As [`parse`].
+pub(super) fn parse_one(bytes: &[u8]) -> Result<Snapshot, FeedError> {
+    #[derive(Deserialize)]
+    struct Kind<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Cow<'a, str>,
+    }
+    let text = String::from_utf8_lossy(bytes);
+    match serde_json::from_str::<Kind>(&text) {
+        Ok(found) if found.kind == "Feature" => Ok(snapshot(&Metadata::default(), vec![&text], "")),
+        _ => parse(bytes),
+    }
+}
+
+fn snapshot(metadata: &Metadata, features: Vec<&str>, service: &str) -> Snapshot {
     let (mut deleted, mut rejected) = (Vec::new(), Vec::new());
     let mut events = Collected::default();
-    for (index, raw) in features.into_iter().enumerate() {
-        match feature::read(raw.get()) {
+    for (index, feature) in features.into_iter().enumerate() {
+        match feature::read(feature, service) {
             Ok(feature::Seen::Event(event)) => events.add(&event),
             Ok(feature::Seen::Deleted(id)) => deleted.push(id),
             Err(fault) => rejected.push(Rejection { index, id: fault.id, reason: fault.reason }),
@@ -107,19 +140,7 @@ pub fn parse(bytes: &[u8]) -> Result<Snapshot, FeedError> {
     }
     // What is shown as well is not gone.
     deleted.retain(|id| !events.positions.contains_key(id));
-    Ok(Snapshot { generated_at: feature::instant(&metadata.generated), events: events.into_events(), deleted, rejected })
-}
-
-/// Names what stands there instead of a JSON object.
-fn expect_object(text: &str) -> Result<(), FeedError> {
-    let start = text.trim_start();
-    let found = match start.chars().next() {
-        Some('{') => return Ok(()),
-        None => "an empty body".to_owned(),
-        Some('<') => format!("an HTML page or XML: '{}'", excerpt(start)),
-        Some(_) => format!("'{}'", excerpt(start)),
-    };
-    Err(FeedError::NotGeoJson { found })
+    Snapshot { generated_at: feature::instant(&metadata.generated), events: events.into_events(), deleted, rejected }
 }
 
 /// The beginning of a text from outside, on one line and safe for a log.
@@ -129,13 +150,13 @@ pub(super) fn excerpt(text: &str) -> String {
 
 /// Events by position, each id pointing to the event that has it.
 #[derive(Default)]
-struct Collected {
+pub(super) struct Collected {
     events: BTreeMap<usize, Event>,
     positions: BTreeMap<EventId, usize>,
 }
 
 impl Collected {
-    fn add(&mut self, seen: &Event) {
+    pub fn add(&mut self, seen: &Event) {
         let shared: BTreeSet<usize> = seen.ids.iter().filter_map(|id| self.positions.get(id).copied()).collect();
         let known: Vec<Known<usize>> = shared
             .into_iter()
@@ -152,7 +173,7 @@ impl Collected {
         self.events.insert(position, event);
     }
 
-    fn into_events(self) -> Vec<Event> {
+    pub fn into_events(self) -> Vec<Event> {
         self.events.into_values().collect()
     }
 }

@@ -5,6 +5,7 @@ mod confirmations;
 mod decisions;
 mod deliveries;
 mod events;
+mod feed_state;
 mod ledger;
 mod lock;
 mod queries;
@@ -38,6 +39,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0001_first.sql"),
     include_str!("../../migrations/0002_quiet_hours.sql"),
     include_str!("../../migrations/0003_news.sql"),
+    include_str!("../../migrations/0004_feed.sql"),
 ];
 
 /// The `application_id` that the first migration writes into the file.

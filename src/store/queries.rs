@@ -130,6 +130,15 @@ pub(super) const NEXT_DUE: &str = "SELECT min(at) AS at FROM (
 pub(super) const KNOWN: &str =
     "SELECT event_key, body FROM events WHERE event_key = (SELECT event_key FROM event_ids WHERE id = ?1)";
 
+/// The events since an instant that somebody was told of, the newest first.
+pub(super) const TOLD_EVENTS: &str = "SELECT body FROM events
+    WHERE origin_at >= ?1 AND fate IN ('open', 'baseline') AND withdrawn_at IS NULL
+      AND EXISTS (SELECT 1 FROM decisions AS d
+                  WHERE d.event_key IN (SELECT events.event_key UNION ALL
+                                        SELECT m.event_key FROM events AS m WHERE m.merged_into = events.event_key)
+                    AND d.outcome IN ('alerted', 'digested'))
+    ORDER BY origin_at DESC LIMIT ?2";
+
 #[cfg(test)]
 mod tests {
     use rusqlite::Connection;
@@ -155,6 +164,7 @@ mod tests {
     fn no_hot_query_reads_a_whole_table_or_sorts_what_an_index_has_in_order() {
         for (name, sql, walks, sorts) in [
             ("KNOWN", KNOWN, vec![], false),
+            ("TOLD_EVENTS", TOLD_EVENTS, vec![], false),
             ("NEXT_DISPATCH", NEXT_DISPATCH, vec!["SCAN e USING INDEX events_to_dispatch"], false),
             ("CANDIDATES", CANDIDATES, vec![], false),
             ("EARLIER_VERSIONS", EARLIER_VERSIONS, vec![], false),

@@ -7,6 +7,8 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
+use throttler::clock::{Clock, SystemClock};
+use throttler::time::Span;
 
 use crate::place::{Place, quake, wait_for};
 use crate::receiver::Receiver;
@@ -261,4 +263,23 @@ fn what_changes_and_what_is_withdrawn_is_told_and_the_ledger_knows_the_history()
     assert_eq!(updates.iter().map(|row| row["kind"].clone()).collect::<Vec<_>>(), ["update", "withdrawal"]);
     assert_eq!((json["decisions"].as_array().map(Vec::len), json["history"].as_array().map(Vec::len)), (Some(1), Some(3)));
     assert!(place.run(&["subscriber", "show", "anna"]).ok().contains("  updates    major: 2 sent\n"));
+}
+
+#[test]
+fn a_stale_feed_is_told_of_once_and_so_is_its_recovery() {
+    let place = place();
+    let config = std::fs::read_to_string(place.path("throttler.toml")).expect("the configuration");
+    place.write("throttler.toml", &config.replace("[feed]\n", "[feed]\nstale_after = \"10m\"\n"));
+    let made = SystemClock.now().minus(Span::from_seconds(3_600));
+    place.write("feed.geojson", &format!(r#"{{"metadata":{{"generated":{}}},"features":[]}}"#, made.millis()));
+    let daemon = Daemon::start(&place);
+    let told = |what: &str| log(&place).lines().filter(|line| line.contains(what)).count();
+    let stale = "WARN throttler::daemon::service: the feed is stale: its service has made nothing new since ";
+    wait_for("it tells of the stale feed", || (told(stale) > 0).then_some(()));
+    let polls = told("nothing new in the feed");
+    wait_for("more polls", || (told("nothing new in the feed") > polls + 2).then_some(()));
+    place.feed(&[]);
+    wait_for("it tells of the recovery", || (told("the feed is fresh again, for the first time since ") > 0).then_some(()));
+    assert_eq!(daemon.stop().code(), Some(0));
+    assert_eq!((told(stale), told("the feed is fresh again")), (1, 1), "{}", log(&place));
 }

@@ -4,6 +4,7 @@ mod as_known;
 mod bad_input;
 mod bad_pictures;
 mod bad_simulations;
+mod catalog;
 mod catalogues;
 mod daemon;
 mod forms;
@@ -18,4 +19,7 @@ mod receiver;
 #[allow(dead_code, reason = "its faults are for the tests of delivery")]
 mod smtp_server;
 mod subscribers;
+#[path = "../feed/usgs.rs"]
+#[allow(dead_code, reason = "its summary feeds are for the tests of the pipeline")]
+mod usgs;
 mod whole_way;

@@ -6,6 +6,7 @@ mod changes;
 mod confirm;
 mod crash;
 mod excess;
+mod gaps;
 mod great_quake;
 mod many;
 mod news;
@@ -16,3 +17,7 @@ mod rig;
 mod stored_replay;
 mod unlinked;
 mod updates;
+#[path = "../feed/usgs.rs"]
+#[allow(dead_code, reason = "its catalogues are for the tests of the feed")]
+mod usgs;
+mod vanished;

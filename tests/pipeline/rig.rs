@@ -8,12 +8,13 @@ use rusqlite::Connection;
 use serde_json::json;
 use tempfile::TempDir;
 use throttler::clock::{Clock, ManualClock};
-use throttler::daemon::{Database, Deliverer, Dispatched, Ingester, dispatch};
+use throttler::daemon::{Database, Deliverer, Dispatched, GapCloser, Ingester, Vanished, dispatch};
 use throttler::delivery::{
     Delivery, EmailChannel, EmailSender, EmailSettings, MailTransport, WebhookSecret, WebhookSender, WebhookSettings,
 };
 use throttler::event::Magnitude;
-use throttler::feed::{Feed, Settings};
+use throttler::feed::fdsn::Fdsn;
+use throttler::feed::{Feed, FeedUrl, Settings};
 use throttler::identity::unlinked::Likeness;
 use throttler::interest::Interest;
 use throttler::limiter::{Algorithm, Limit, Policy};
@@ -117,6 +118,9 @@ pub struct Rig {
     directory: TempDir,
     pub clock: Arc<ManualClock>,
     pub rules: EventRules,
+    /// The feed's address, where it is not the file, and the FDSN service beside it.
+    pub feed_url: Option<String>,
+    pub fdsn: Option<String>,
     pub delivery: Arc<Delivery>,
     pub receiver: Receiver,
     pub open: Option<Open>,
@@ -146,6 +150,8 @@ impl Rig {
             directory,
             clock: Arc::new(ManualClock::at(start())),
             rules,
+            feed_url: None,
+            fdsn: None,
             delivery: Arc::new(delivery),
             receiver: Receiver::start().await,
             open: None,
@@ -171,13 +177,18 @@ impl Rig {
     pub async fn restart(&mut self) {
         self.open = None;
         let store = Store::open(&self.path("throttler.db")).expect("the database opens");
-        let url: throttler::feed::FeedUrl =
-            format!("file://{}", self.path("feed.geojson").display()).parse().expect("the feed's address");
+        let file = format!("file://{}", self.path("feed.geojson").display());
+        let url: FeedUrl = self.feed_url.as_ref().unwrap_or(&file).parse().expect("the feed's address");
+        let settings = Settings::default();
+        let fdsn = self.fdsn.as_ref().map(|url| Fdsn::new(url.parse().expect("a service"), &settings).expect("a client"));
+        let fdsn = fdsn.map(|fdsn| Arc::new(fdsn.impatient()));
+        let (gaps, vanished) = (GapCloser::new(settings, fdsn.clone()), Vanished::new(fdsn));
         let last_generated_at = store.last_generated(&url.to_string()).expect("the feed's state");
         let feed = Feed::new(url, &Settings { last_generated_at, ..Settings::default() }).expect("a feed");
         let database = Database::new(store);
         let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&self.clock);
-        let ingester = Ingester { feed, rules: self.rules, database: database.clone(), clock: Arc::clone(&clock) };
+        let ingester =
+            Ingester { feed, rules: self.rules, database: database.clone(), clock: Arc::clone(&clock), gaps, vanished };
         database.with(Store::recover_leases).await.expect("leases are recovered");
         let deliverer = Deliverer::new(database.clone(), Arc::clone(&self.delivery), clock);
         self.open = Some(Open { database, ingester, deliverer });

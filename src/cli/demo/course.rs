@@ -9,7 +9,7 @@ use super::server::{Received, Server};
 use crate::cli::failure::Failure;
 use crate::cli::output;
 use crate::clock::ManualClock;
-use crate::daemon::{Database, Deliverer, Ingester, dispatch};
+use crate::daemon::{Database, Deliverer, GapCloser, Ingester, Vanished, dispatch};
 use crate::delivery::{
     Delivery, EmailChannel, EmailSender, EmailSettings, MailTransport, Sender, WebhookSecret, WebhookSender, WebhookSettings,
 };
@@ -140,7 +140,14 @@ impl Stages {
             confirm: None,
         };
         Ok(Stages {
-            ingester: Ingester { feed, rules, database: database.clone(), clock: clock.clone() },
+            ingester: Ingester {
+                feed,
+                rules,
+                database: database.clone(),
+                clock: clock.clone(),
+                gaps: GapCloser::default(),
+                vanished: Vanished::default(),
+            },
             deliverer: Deliverer::new(database.clone(), Arc::new(delivery), clock.clone()),
             database,
             clock,
