@@ -20,7 +20,7 @@ use throttler::interest::Interest;
 use throttler::limiter::{Algorithm, Limit, Policy};
 use throttler::news::{EventRules, FirstRun};
 use throttler::store::Store;
-use throttler::subscriber::{Destination, Excess, Mode, Subscriber, Updates};
+use throttler::subscriber::{Destination, Excess, Mode, Preset, Subscriber, Updates};
 use throttler::time::Span;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -134,6 +134,7 @@ fn subscriber(kind: Kind, at: usize, port: u16) -> Result<(Subscriber, Option<St
         mode: Mode::Enforce,
         quiet: None,
         updates: Updates::default(),
+        preset: Preset::default(),
     };
     Ok((subscriber, secret))
 }

@@ -42,7 +42,19 @@ pub enum Content {
     /// An event that the subscriber was told of has changed.
     Update(Box<Update>),
     /// The service withdrew an event that the subscriber was told of.
-    Withdrawal { event: Box<Event>, of: String },
+    Withdrawal { event: Box<Event>, of: First },
+    /// A test of the subscription that the operator asked for, with an event that never happened.
+    Exercise(Box<Event>),
+}
+
+/// The message that first told a subscriber of an event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct First {
+    pub id: String,
+    /// The alert's `created_at`.
+    pub sent_at: Timestamp,
+    /// Whether it was a digest, which may tell of other events as well.
+    pub digest: bool,
 }
 
 /// What changed since the subscriber was last told of an event.
@@ -53,8 +65,7 @@ pub struct Update {
     pub before: Event,
     /// In the order of [`Change`], never empty.
     pub changes: Vec<Change>,
-    /// The id of the message that first told of the event.
-    pub of: String,
+    pub of: First,
 }
 
 /// The events withheld from one subscriber, so that nothing is withheld in silence.
@@ -87,6 +98,13 @@ pub struct Explanation {
 }
 
 impl Alert {
+    /// A test of `subscriber`'s subscription; its id is another at every `now`.
+    #[must_use]
+    pub fn exercise(subscriber: String, explanation: Explanation, now: Timestamp) -> Alert {
+        let id = format!("exercise-{subscriber}-{}", now.ticks());
+        Alert { id, subscriber, created_at: now, content: Content::Exercise(Box::new(Event::exercise(now))), explanation }
+    }
+
     /// One line for people: a subject, a log line.
     #[must_use]
     pub fn title(&self) -> String {
@@ -99,6 +117,7 @@ impl Alert {
                 Some(largest) => format!("{} withheld, the largest {}", earthquakes(digest.count), largest.title()),
                 None => format!("{} withheld", earthquakes(digest.count)),
             },
+            Content::Exercise(event) => format!("EXERCISE: {}", event.title()),
             Content::Update(update) => update.title(),
             Content::Withdrawal { event, .. } => format!("WITHDRAWN: {}", event.title()),
         }
@@ -108,9 +127,9 @@ impl Alert {
     #[must_use]
     pub fn follows(&self) -> Option<&str> {
         match &self.content {
-            Content::Update(update) => Some(&update.of),
-            Content::Withdrawal { of, .. } => Some(of),
-            Content::Event { .. } | Content::Digest(_) => None,
+            Content::Update(update) => Some(&update.of.id),
+            Content::Withdrawal { of, .. } => Some(&of.id),
+            Content::Event { .. } | Content::Digest(_) | Content::Exercise(_) => None,
         }
     }
 
@@ -118,7 +137,7 @@ impl Alert {
     #[must_use]
     pub fn largest(&self) -> Option<&Event> {
         match &self.content {
-            Content::Event { event, .. } | Content::Withdrawal { event, .. } => Some(event),
+            Content::Event { event, .. } | Content::Withdrawal { event, .. } | Content::Exercise(event) => Some(event),
             Content::Digest(digest) => digest.events.first(),
             Content::Update(update) => Some(&update.event),
         }

@@ -257,6 +257,28 @@ impl fmt::Display for PagerLevel {
 }
 
 impl Event {
+    /// An event that never happened, for trying out a subscription; its place says so.
+    #[must_use]
+    pub fn exercise(now: Timestamp) -> Event {
+        let id = EventId("exercise".to_owned());
+        Event {
+            ids: vec![id.clone()],
+            id,
+            origin_at: now,
+            updated_at: None,
+            magnitude: Some(Magnitude(6.0)),
+            magnitude_type: None,
+            place: "no real earthquake, a test of this subscription".to_owned(),
+            coordinates: Coordinates { latitude: 0.0, longitude: 0.0 },
+            depth_km: Some(10.0),
+            kind: "earthquake".to_owned(),
+            status: "exercise".to_owned(),
+            tsunami: false,
+            pager: None,
+            url: None,
+        }
+    }
+
     /// The event's name for people: `M 8.8 - 2025 Kamchatka Peninsula, Russia Earthquake`, `M ? - …` without a magnitude.
     #[must_use]
     pub fn title(&self) -> String {

@@ -43,14 +43,29 @@ fn is_one_line(text: &[u8]) -> bool {
     plain && text.last() != Some(&b' ')
 }
 
-/// Zero-width spaces, marks and overrides of direction, and tags. The joiners stay: some scripts need them.
+/// `text` as it is, unless it holds a URL: then that URL down to its scheme and host, and not even the host where there may
+/// be a user name and password. For many webhooks the path is the secret.
+#[must_use]
+pub fn without_url_secrets(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
+    // What stands before the last `@` may be a password, whatever it holds.
+    if rest.contains('@') {
+        return format!("{scheme}://…");
+    }
+    match rest.find(['/', '\\', '?', '#']) {
+        Some(end) if end + 1 < rest.len() => format!("{scheme}://{}…", &rest[..=end]),
+        _ => text.to_owned(),
+    }
+}
+
+/// Non-characters, zero-width spaces, marks and overrides of direction, and tags. The joiners stay: some scripts need them.
 fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+    matches!(c, '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{fffe}'..='\u{ffff}' | '\u{e0000}'..='\u{e007f}')
 }
 
 #[cfg(test)]
 mod tests {
-    use super::one_line;
+    use super::{one_line, without_url_secrets};
 
     #[test]
     fn a_line_stays_a_line() {
@@ -67,6 +82,7 @@ mod tests {
             ("a\u{2028}b\u{85}c\u{0}d\u{1b}[31m", "a b c d [31m"),
             ("\u{202e}evil\u{202c}\u{feff}", "evil"),
             ("a\u{200c}b", "a\u{200c}b"),
+            ("a\u{fffe}\u{ffff}b", "ab"),
         ] {
             assert_eq!(one_line(text, 100), line, "{text:?}");
         }
@@ -78,5 +94,21 @@ mod tests {
         assert_eq!(one_line("abcdefg", 6), "abcde…");
         assert_eq!(one_line("ab cd ef", 5), "ab c…");
         assert!(one_line(&"ä ".repeat(500), 40).chars().count() <= 40);
+    }
+
+    #[test]
+    fn of_a_url_no_more_than_the_host_is_shown() {
+        for (text, shown) in [
+            ("anna@example.org", "anna@example.org"),
+            ("https://example.org", "https://example.org"),
+            ("https://example.org/", "https://example.org/"),
+            ("https://hooks.example.org/T0/B0/secret?x=1", "https://hooks.example.org/…"),
+            ("https://example.org?token=secret", "https://example.org?…"),
+            ("https://anna:hunter2@example.org/hook", "https://…"),
+            ("https://anna:hun/ter#2@example.org", "https://…"),
+            ("https://anna:hun ter2@example.org", "https://…"),
+        ] {
+            assert_eq!(without_url_secrets(text), shown, "{text:?}");
+        }
     }
 }

@@ -307,7 +307,9 @@ fn digest(held: &[Held], due: &[usize]) -> Digest {
     }
 }
 
-fn explain(subscriber: &Subscriber, limiter: &Limiter, reason: String, now: Timestamp) -> Explanation {
+/// What a message says of the limit, as the limiter stands now.
+#[must_use]
+pub fn explain(subscriber: &Subscriber, limiter: &Limiter, reason: String, now: Timestamp) -> Explanation {
     let policy = &subscriber.policy;
     let outlook = limiter.outlook(now, policy.request(None));
     Explanation {

@@ -1,5 +1,7 @@
 //! The subscriber: one recipient with a destination, an interest, a limiter, and what happens to the excess.
 
+mod preset;
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -9,7 +11,10 @@ use url::Url;
 
 use crate::interest::Interest;
 use crate::limiter::Policy;
+use crate::plain::without_url_secrets;
 use crate::quiet::QuietHours;
+
+pub use preset::{MAX_TEMPLATE_BYTES, Preset, Template, TemplateKind};
 
 /// The longest name of a subscriber, in bytes.
 pub const MAX_NAME_BYTES: usize = 64;
@@ -22,6 +27,9 @@ pub const MAX_DESTINATION_BYTES: usize = 2_048;
 pub struct Subscriber {
     pub name: SubscriberName,
     pub destination: Destination,
+    /// How a webhook's messages are written; email has one form only.
+    #[serde(default, skip_serializing_if = "Preset::is_standard")]
+    pub preset: Preset,
     #[serde(default)]
     pub interest: Interest,
     pub policy: Policy,
@@ -103,7 +111,7 @@ pub struct Address(String);
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct WebhookUrl(Url);
 
-/// Why a text is not a name or a destination.
+/// Why a text is not a name or a destination. No message shows more of a URL than its host, see [`without_url_secrets`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubscriberError {
     #[error(
@@ -127,7 +135,7 @@ impl FromStr for SubscriberName {
         if first && rest && text.len() <= MAX_NAME_BYTES {
             Ok(SubscriberName(text.to_owned()))
         } else {
-            Err(SubscriberError::Name(text.to_owned()))
+            Err(SubscriberError::Name(without_url_secrets(text)))
         }
     }
 }
@@ -141,7 +149,7 @@ impl FromStr for Address {
         if plain && text.is_ascii() && EmailAddress::is_valid(text) {
             Ok(Address(text.to_owned()))
         } else {
-            Err(SubscriberError::Address(text.to_owned()))
+            Err(SubscriberError::Address(without_url_secrets(text)))
         }
     }
 }
@@ -150,7 +158,7 @@ impl FromStr for WebhookUrl {
     type Err = SubscriberError;
 
     fn from_str(text: &str) -> Result<WebhookUrl, SubscriberError> {
-        let wrong = |fault| SubscriberError::Webhook { url: text.to_owned(), fault };
+        let wrong = |fault| SubscriberError::Webhook { url: shown(text), fault };
         if text.len() > MAX_DESTINATION_BYTES {
             return Err(wrong("expected at most 2048 bytes"));
         }
@@ -165,8 +173,7 @@ impl FromStr for WebhookUrl {
             return Err(wrong("expected a host"));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            // Not repeated in the message: it holds a password.
-            return Err(SubscriberError::Webhook { url: redacted(&url), fault: "expected no user name or password in it" });
+            return Err(wrong("expected no user name or password in it"));
         }
         if url.fragment().is_some() {
             return Err(wrong("expected no fragment (#…)"));
@@ -175,9 +182,10 @@ impl FromStr for WebhookUrl {
     }
 }
 
-/// The URL with its credentials left out, for messages.
-fn redacted(url: &Url) -> String {
-    format!("{}://…@{}{}", url.scheme(), url.host_str().unwrap_or_default(), url.path())
+/// What a message may show of a text that was to be a webhook's URL.
+fn shown(text: &str) -> String {
+    // Without its scheme a URL with a password is not seen to be one.
+    if text.contains("://") || !text.contains('@') { without_url_secrets(text) } else { "…".to_owned() }
 }
 
 impl SubscriberName {

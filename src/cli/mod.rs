@@ -22,8 +22,10 @@ mod subscriber;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, Parser, Subcommand};
 
+use crate::plain::without_url_secrets;
 use failure::Failure;
 
 /// Decides which earthquake alerts to send, delivers them, and can prove it decided well.
@@ -93,11 +95,26 @@ enum Command {
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| without_secrets(error).exit());
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
+}
+
+/// A complaint about the command line that repeats no password or path of a URL on it.
+fn without_secrets(mut error: clap::Error) -> clap::Error {
+    // What was to be a webhook's URL may be one without a scheme; what may be shown of it stands in the reason.
+    let of_webhook =
+        matches!(error.get(ContextKind::InvalidArg), Some(ContextValue::String(flag)) if flag.starts_with("--webhook "));
+    for kind in [ContextKind::InvalidValue, ContextKind::InvalidArg, ContextKind::InvalidSubcommand] {
+        if let Some(ContextValue::String(text)) = error.get(kind) {
+            let hidden = of_webhook && kind == ContextKind::InvalidValue;
+            let shown = if hidden { "…".to_owned() } else { without_url_secrets(text) };
+            error.insert(kind, ContextValue::String(shown));
+        }
+    }
+    error
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {

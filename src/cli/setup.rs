@@ -104,9 +104,12 @@ impl Loaded {
 
     /// The channels that alerts leave by.
     pub fn delivery(&self) -> Result<Delivery, Failure> {
-        let webhook = WebhookSettings { allow_private: self.config.webhook.allow_private, ..WebhookSettings::default() };
+        let mut webhook = WebhookSettings { allow_private: self.config.webhook.allow_private, ..WebhookSettings::default() };
         let email = match self.email_settings()? {
-            Some(settings) => EmailChannel::Sender(Box::new(EmailSender::new(&settings)?)),
+            Some(settings) => {
+                settings.from.address().clone_into(&mut webhook.sender);
+                EmailChannel::Sender(Box::new(EmailSender::new(&settings)?))
+            }
             None => EmailChannel::Log,
         };
         Ok(Delivery { email, webhook: WebhookSender::new(webhook)? })

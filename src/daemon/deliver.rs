@@ -204,7 +204,7 @@ async fn attempt(delivery: &Delivery, clock: &dyn Clock, claimed: Claimed) -> At
     let secrets: Result<Vec<WebhookSecret>, _> = claimed.secret.iter().map(|secret| secret.parse()).collect();
     let (outcome, told) = match secrets {
         Ok(secrets) => {
-            let outcome = delivery.deliver(&claimed.destination, &secrets, &claimed.alert, clock.now()).await;
+            let outcome = delivery.deliver(&claimed.destination, &claimed.preset, &secrets, &claimed.alert, clock.now()).await;
             let told = match outcome {
                 Outcome::Transient { host_failed: true, retry_after, .. } => Told::Failed { retry_after },
                 _ => Told::Answered,

@@ -13,7 +13,7 @@ mod webhook;
 
 use crate::alert::Alert;
 use crate::plain::one_line;
-use crate::subscriber::Destination;
+use crate::subscriber::{Destination, Preset};
 use crate::time::Timestamp;
 
 pub use email::{EmailSender, EmailSettings, MailTransport, Password, Sender, SmtpSecurity, SmtpServer};
@@ -21,7 +21,7 @@ pub use error::DeliveryError;
 pub use outcome::{MAX_REASON_CHARS, Outcome};
 pub use signature::WebhookSecret;
 pub use unsubscribe::Unsubscribe;
-pub use webhook::{SCHEMA, WebhookSender, WebhookSettings};
+pub use webhook::{PresetError, SCHEMA, WebhookSender, WebhookSettings, check_preset};
 
 /// Where email goes.
 #[derive(Debug)]
@@ -39,11 +39,18 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    /// One attempt at `destination`. `secrets` sign a webhook (all of them); an email needs none. `now` is the time of the
-    /// attempt.
-    pub async fn deliver(&self, destination: &Destination, secrets: &[WebhookSecret], alert: &Alert, now: Timestamp) -> Outcome {
+    /// One attempt at `destination`. `preset` is the form of a webhook's message and `secrets` sign it (all of them); an
+    /// email needs neither. `now` is the time of the attempt.
+    pub async fn deliver(
+        &self,
+        destination: &Destination,
+        preset: &Preset,
+        secrets: &[WebhookSecret],
+        alert: &Alert,
+        now: Timestamp,
+    ) -> Outcome {
         match (destination, &self.email) {
-            (Destination::Webhook(url), _) => self.webhook.send(url, secrets, alert, now).await,
+            (Destination::Webhook(url), _) => self.webhook.send(url, preset, secrets, alert, now).await,
             (Destination::Email(address), EmailChannel::Sender(sender)) => sender.send(address, alert, now).await,
             (Destination::Email(address), EmailChannel::Log) => {
                 let title = one_line(&alert.title(), MAX_REASON_CHARS);

@@ -7,6 +7,11 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 /// The same for the address itself, whose `@` and `+` programs expect as they are.
 const ESCAPED_IN_ADDRESS: &AsciiSet = &ESCAPED.remove(b'@').remove(b'+');
 
+/// The sentence at the end of a webhook's message.
+pub(super) fn from_webhook(subscriber: &str) -> String {
+    format!("To unsubscribe, remove this webhook or answer 410 Gone; the operator knows it as \"{subscriber}\".")
+}
+
 /// By mail to the operator, with the subscriber's name in the subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsubscribe {

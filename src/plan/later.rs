@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::{Answer, Message, Outcome, explain, judge, quiet_for, reason};
-use crate::alert::{Content, Update};
+use crate::alert::{Content, First, Update};
 use crate::event::Event;
 use crate::identity::Change;
 use crate::limiter::Limiter;
@@ -16,8 +16,8 @@ use crate::time::Timestamp;
 pub struct Told {
     /// The event as it was last told.
     pub event: Event,
-    /// The id of the message that first told of it.
-    pub of: String,
+    /// The message that first told of it.
+    pub of: First,
 }
 
 /// What the ledger says of one version and one subscriber.

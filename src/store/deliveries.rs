@@ -11,7 +11,7 @@ use super::rows::{At, Json, optional_at};
 use super::{Store, StoreError, queries, step};
 use crate::alert::Alert;
 use crate::channel::Channel;
-use crate::subscriber::Destination;
+use crate::subscriber::{Destination, Preset};
 use crate::time::{Span, Timestamp};
 
 /// A delivery that this owner may attempt until the lease ends.
@@ -21,6 +21,8 @@ pub struct Claimed {
     pub channel: Channel,
     pub alert: Alert,
     pub destination: Destination,
+    /// The form of a webhook's message.
+    pub preset: Preset,
     /// Signs the webhook, where the subscriber has one.
     pub secret: Option<String>,
     /// How often it was attempted before.
@@ -284,15 +286,19 @@ fn bury(transaction: &Transaction<'_>, delivery_key: i64, fault: &rusqlite::Erro
 #[derive(Deserialize)]
 struct WhereTo {
     destination: Destination,
+    #[serde(default)]
+    preset: Preset,
 }
 
 fn claimed_from_row(row: &Row<'_>) -> rusqlite::Result<Claimed> {
     let attempts: i64 = row.get("attempts")?;
+    let WhereTo { destination, preset } = row.get::<_, Json<WhereTo>>("settings")?.0;
     Ok(Claimed {
         delivery_key: row.get("delivery_key")?,
         channel: Channel::from_text(row.get("channel")?),
         alert: row.get::<_, Json<Alert>>("alert")?.0,
-        destination: row.get::<_, Json<WhereTo>>("settings")?.0.destination,
+        destination,
+        preset,
         secret: row.get("secret")?,
         attempts: u32::try_from(attempts).unwrap_or(u32::MAX),
         waits_since: row.get::<_, At>("waits_since")?.0,

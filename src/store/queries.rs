@@ -81,13 +81,13 @@ pub(super) const LISTENERS: &str = "SELECT * FROM subscribers AS s
     ORDER BY subscriber_key LIMIT :chunk";
 
 /// What a subscriber was told of an event and of those that were merged into it, message after message.
-pub(super) const TOLD: &str = "SELECT o.delivery_key, o.alert_id,
+pub(super) const TOLD: &str = "SELECT o.delivery_key, o.alert_id, o.created_at AS sent_at, d.outcome = 'digested' AS digest,
       (SELECT r.body FROM revisions AS r WHERE r.event_key = d.event_key AND r.seen_at <= o.created_at
        ORDER BY r.seen_at DESC LIMIT 1) AS body
     FROM decisions AS d CROSS JOIN outbox AS o ON o.delivery_key = d.delivery_key
     WHERE d.subscriber_key = ?2 AND d.event_key IN (SELECT ?1 UNION ALL SELECT event_key FROM events WHERE merged_into = ?1)
     UNION ALL
-    SELECT o.delivery_key, o.alert_id, r.body FROM updates AS u
+    SELECT o.delivery_key, o.alert_id, o.created_at, 0, r.body FROM updates AS u
     CROSS JOIN outbox AS o ON o.delivery_key = u.delivery_key
     CROSS JOIN revisions AS r ON r.event_key = u.event_key AND r.seen_at = u.revision
     WHERE u.subscriber_key = ?2 AND u.event_key IN (SELECT ?1 UNION ALL SELECT event_key FROM events WHERE merged_into = ?1)

@@ -7,6 +7,7 @@ use super::decisions::{CHUNK, Candidate, carried, write_limiter, write_message};
 use super::rows::{At, Json, Word};
 use super::subscribers::{StoredSubscriber, SubscriberKey, read_subscriber};
 use super::{Store, StoreError, queries, step};
+use crate::alert::First;
 use crate::event::Event;
 use crate::identity::Change;
 use crate::plan::{Told, UpdateOutcome, UpdatePlan};
@@ -304,7 +305,10 @@ fn last_told(transaction: &Transaction<'_>, event_key: i64, subscriber: Subscrib
         let mut told: Option<Told> = None;
         while let Some(row) = rows.next()? {
             let event = row.get::<_, Json<Event>>("body")?.0;
-            let of = told.map_or_else(|| row.get("alert_id"), |told| Ok(told.of))?;
+            let of = match told {
+                Some(told) => told.of,
+                None => First { id: row.get("alert_id")?, sent_at: row.get::<_, At>("sent_at")?.0, digest: row.get("digest")? },
+            };
             told = Some(Told { event, of });
         }
         Ok(told)

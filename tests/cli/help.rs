@@ -18,6 +18,7 @@ fn every_command_explains_itself() {
         "subscriber list",
         "subscriber show",
         "subscriber set",
+        "subscriber test",
         "subscriber pause",
         "subscriber resume",
         "subscriber remove",

@@ -1,6 +1,6 @@
 //! Alerts to deliver, written by hand in the shape of the captures.
 
-use throttler::alert::{Alert, Content, Digest, Explanation, Update};
+use throttler::alert::{Alert, Content, Digest, Explanation, First, Update};
 use throttler::event::{Coordinates, Event, Magnitude, PagerLevel, WITHDRAWN};
 use throttler::revision::visible;
 use throttler::time::Timestamp;
@@ -117,7 +117,7 @@ pub fn update_alert() -> Alert {
     let mut alert = event_alert();
     alert.id = "alert-us6000qw60-anna-2".into();
     alert.created_at = at("2025-07-29T23:50:00Z");
-    alert.content = Content::Update(Box::new(Update { event: great(), before, changes, of: event_alert().id }));
+    alert.content = Content::Update(Box::new(Update { event: great(), before, changes, of: first(&event_alert()) }));
     alert.explanation.reason = "you were told of this event before; within the limit, which has room for 12 more now".into();
     alert.explanation.retry_at = alert.created_at;
     alert
@@ -128,8 +128,43 @@ pub fn withdrawal_alert() -> Alert {
     let mut alert = update_alert();
     alert.id = "alert-us6000qw60-anna-3".into();
     let event = Event { status: WITHDRAWN.into(), ..great() };
-    alert.content = Content::Withdrawal { event: Box::new(event), of: event_alert().id };
+    alert.content = Content::Withdrawal { event: Box::new(event), of: first(&event_alert()) };
     alert.explanation.reason = "you were told of this event before; the service withdrew the event, which costs nothing".into();
+    alert
+}
+
+/// The message as a later one refers to it.
+pub fn first(alert: &Alert) -> First {
+    First { id: alert.id.clone(), sent_at: alert.created_at, digest: matches!(alert.content, Content::Digest(_)) }
+}
+
+/// A test of the subscription.
+pub fn exercise_alert() -> Alert {
+    Alert::exercise("anna".into(), explanation(), at("2025-07-29T23:30:00Z"))
+}
+
+/// A message of every kind, each with a name.
+pub fn every_kind() -> Vec<(&'static str, Alert)> {
+    let all = vec![event_alert(), late_alert(), digest_alert(), update_alert(), withdrawal_alert(), exercise_alert()];
+    // A kind that is not among them yet fails to compile here.
+    let name = |alert: &Alert| match alert.content {
+        Content::Event { late: false, .. } => "event",
+        Content::Event { late: true, .. } => "late",
+        Content::Digest(_) => "digest",
+        Content::Update(_) => "update",
+        Content::Withdrawal { .. } => "withdrawal",
+        Content::Exercise(_) => "exercise",
+    };
+    all.into_iter().map(|alert| (name(&alert), alert)).collect()
+}
+
+/// A digest that lists as many events as there can be, of ninety, with places as long as they come.
+pub fn longest_digest() -> Alert {
+    let mut alert = digest_alert();
+    let place = "Ōfunato & <Kamchatka> ".repeat(9);
+    let event = |n: usize| small(&format!("us{n:04}"), 6.0, "2025-07-30T00:09:55.1Z", &place[..place.len().min(205)]);
+    alert.content =
+        Content::Digest(Digest { since: at("2025-07-29T23:50:00Z"), count: 90, events: (0..50).map(event).collect() });
     alert
 }
 

@@ -6,7 +6,7 @@ use throttler::alert::{Alert, Content};
 use throttler::delivery::{
     Delivery, EmailChannel, EmailSender, EmailSettings, Outcome, Password, WebhookSender, WebhookSettings,
 };
-use throttler::subscriber::{Address, Destination};
+use throttler::subscriber::{Address, Destination, Preset};
 use throttler::time::Span;
 
 use crate::alerts::{digest_alert, event_alert, hostile_alert, update_alert, withdrawal_alert};
@@ -70,7 +70,7 @@ async fn an_update_and_a_withdrawal_stand_under_the_first_alert_and_a_hostile_id
         }
     }
     let Content::Withdrawal { event, .. } = withdrawal_alert().content else { panic!("a withdrawal") };
-    let hostile = Content::Withdrawal { event, of: hostile_alert().id };
+    let hostile = Content::Withdrawal { event, of: crate::alerts::first(&hostile_alert()) };
     let (_, text) = written(&Alert { content: hostile, ..withdrawal_alert() }).await;
     assert!(!text.contains("\r\nX-Evil"), "{text}");
 }
@@ -456,15 +456,15 @@ async fn each_destination_goes_its_way_and_without_email_the_log_tells() {
     let webhook = || WebhookSender::new(WebhookSettings::default()).expect("sender");
     let email = Destination::Email(anna());
     let logging = Delivery { email: EmailChannel::Log, webhook: webhook() };
-    let outcome = logging.deliver(&email, &[], &event_alert(), now()).await;
+    let outcome = logging.deliver(&email, &Preset::Json, &[], &event_alert(), now()).await;
     assert_eq!(outcome, Outcome::Delivered { detail: "logged only: no [email] is configured".into() });
     let server = Server::start(Script::default()).await;
     let sender = EmailSender::new(&settings(&format!("smtp://127.0.0.1:{}", server.port))).expect("sender");
     let delivery = Delivery { email: EmailChannel::Sender(Box::new(sender)), webhook: webhook() };
-    assert!(matches!(delivery.deliver(&email, &[], &digest_alert(), now()).await, Outcome::Delivered { .. }));
+    assert!(matches!(delivery.deliver(&email, &Preset::Json, &[], &digest_alert(), now()).await, Outcome::Delivered { .. }));
     assert!(server.mails()[0].text.contains("3 events withheld"));
     let hook = Destination::Webhook("https://127.0.0.1/".parse().expect("URL"));
-    let outcome = delivery.deliver(&hook, &[crate::webhook::secret()], &event_alert(), now()).await;
+    let outcome = delivery.deliver(&hook, &Preset::Json, &[crate::webhook::secret()], &event_alert(), now()).await;
     assert!(matches!(outcome, Outcome::Permanent { .. }), "guarded: {outcome:?}");
     delivery.close().await;
 }

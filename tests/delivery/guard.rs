@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use throttler::delivery::address_guard::{Reach, check_url, reach};
 use throttler::delivery::{Outcome, WebhookSender, WebhookSettings};
+use throttler::subscriber::Preset;
 
 use crate::alerts::event_alert;
 use crate::webhook::{Receiver, attempt, crypto, now, secret, url};
@@ -119,7 +120,7 @@ async fn a_name_that_leads_inside_is_not_followed() {
         [("127.0.0.1", "allow_private"), ("::ffff:127.0.0.1", "allow_private"), ("169.254.169.254", "nothing is ever sent")]
     {
         let target = url(&format!("https://hooks.example.org:{}/secret-path", receiver.port()));
-        let outcome = sender.send(&target, &[secret()], &event_alert(), now()).await;
+        let outcome = sender.send(&target, &Preset::Json, &[secret()], &event_alert(), now()).await;
         let Outcome::Permanent { reason, disable: false } = outcome else { panic!("{outcome:?}") };
         assert!(reason.contains("hooks.example.org is at ") && reason.contains(address) && reason.contains(advice), "{reason}");
         assert!(!reason.contains("secret-path"), "{reason}");
@@ -134,10 +135,10 @@ async fn of_several_addresses_only_the_allowed_are_used() {
     // Plain http goes to private addresses only, so the public one is left out; were it tried, nobody would answer.
     let (sender, _) = sender(true, vec![vec!["192.0.2.1", "8.8.8.8", "127.0.0.1"], vec!["8.8.8.8"]]);
     let target = url(&format!("http://hooks.internal:{}/", receiver.port()));
-    assert!(matches!(sender.send(&target, &[secret()], &event_alert(), now()).await, Outcome::Delivered { .. }));
+    assert!(matches!(sender.send(&target, &Preset::Json, &[secret()], &event_alert(), now()).await, Outcome::Delivered { .. }));
     assert_eq!(receiver.requests(), 1);
     let other = url(&format!("http://rebound.internal:{}/", receiver.port()));
-    let Outcome::Permanent { reason, .. } = sender.send(&other, &[secret()], &event_alert(), now()).await else {
+    let Outcome::Permanent { reason, .. } = sender.send(&other, &Preset::Json, &[secret()], &event_alert(), now()).await else {
         panic!("second")
     };
     assert!(reason.contains("rebound.internal is at 8.8.8.8") && reason.contains("private addresses only"), "{reason}");

@@ -1,9 +1,12 @@
 //! Delivery as its receivers see it: messages word for word, and real servers on loopback that behave well and badly.
 
 mod alerts;
+mod cap;
 mod email;
 mod guard;
+mod presets;
 mod render;
 mod smtp_server;
+mod templates;
 mod tls;
 mod webhook;

@@ -6,7 +6,9 @@ use throttler::delivery::render::{Rendered, render};
 use throttler::alert::{Alert, Content, Update};
 use throttler::revision::visible;
 
-use crate::alerts::{digest_alert, event_alert, great, hostile_alert, late_alert, update_alert, withdrawal_alert};
+use crate::alerts::{
+    digest_alert, event_alert, exercise_alert, first, great, hostile_alert, late_alert, update_alert, withdrawal_alert,
+};
 
 fn rendered(alert: &throttler::alert::Alert) -> Rendered {
     render(alert, &Unsubscribe::by_mail("alerts@example.org", &alert.subscriber))
@@ -19,10 +21,11 @@ fn golden(name: &str, alert: &throttler::alert::Alert) {
 }
 
 #[test]
-fn an_event_a_late_event_and_a_digest_read_as_agreed() {
+fn each_kind_reads_as_agreed() {
     golden("event", &event_alert());
     golden("late", &late_alert());
     golden("digest", &digest_alert());
+    golden("exercise", &exercise_alert());
 }
 
 #[test]
@@ -34,7 +37,7 @@ fn an_update_and_a_withdrawal_read_as_agreed() {
 #[test]
 fn hostile_texts_stay_texts_in_an_update() {
     let Content::Event { event, .. } = hostile_alert().content else { panic!("an event") };
-    let update = Update { changes: visible(&great(), &event), event: *event, before: great(), of: hostile_alert().id };
+    let update = Update { changes: visible(&great(), &event), event: *event, before: great(), of: first(&hostile_alert()) };
     let alert = Alert { content: Content::Update(Box::new(update)), ..hostile_alert() };
     let Rendered { subject, text, html } = rendered(&alert);
     assert!(!subject.contains(|c: char| c.is_control()), "{subject:?}");

@@ -5,16 +5,16 @@ use std::sync::{Arc, Mutex};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::IntoResponse;
 use throttler::alert::Alert;
 use throttler::delivery::{DeliveryError, Outcome, WebhookSecret, WebhookSender, WebhookSettings};
-use throttler::subscriber::WebhookUrl;
+use throttler::subscriber::{Preset, WebhookUrl};
 use throttler::time::{Span, Timestamp};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::alerts::{at, digest_alert, event_alert, hostile_alert, late_alert, update_alert, withdrawal_alert};
+use crate::alerts::{at, event_alert, every_kind, hostile_alert, late_alert};
 
 pub fn crypto() {
     // The second test of the process finds it installed; that is as good.
@@ -45,10 +45,18 @@ fn impatient() -> WebhookSettings {
 pub async fn attempt(settings: WebhookSettings, target: &str) -> Outcome {
     crypto();
     let sender = WebhookSender::new(settings).expect("sender");
-    sender.send(&url(target), &[secret()], &event_alert(), now()).await
+    sender.send(&url(target), &Preset::Json, &[secret()], &event_alert(), now()).await
 }
 
-type Seen = Arc<Mutex<Vec<(HeaderMap, Bytes)>>>;
+/// What a receiver was sent.
+#[derive(Clone)]
+pub struct Request {
+    pub path: String,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+type Seen = Arc<Mutex<Vec<Request>>>;
 
 /// An HTTP server that gives every request the same answer and keeps what it was sent.
 pub struct Receiver {
@@ -93,15 +101,16 @@ impl Receiver {
         format!("http://127.0.0.1:{}/hooks/T0/secret-path", self.port)
     }
 
-    fn only(&self) -> (HeaderMap, Bytes) {
+    pub fn only(&self) -> Request {
         let seen = self.seen.lock().expect("lock");
         assert_eq!(seen.len(), 1);
         seen[0].clone()
     }
 }
 
-async fn handle(State(answer): State<Answer>, headers: HeaderMap, body: Bytes) -> impl IntoResponse {
-    answer.seen.lock().expect("lock").push((headers, body));
+async fn handle(State(answer): State<Answer>, uri: Uri, headers: HeaderMap, body: Bytes) -> impl IntoResponse {
+    let path = uri.path_and_query().expect("a path").to_string();
+    answer.seen.lock().expect("lock").push(Request { path, headers, body });
     (answer.status, answer.headers, answer.body)
 }
 
@@ -124,22 +133,31 @@ async fn raw(answer: &'static [u8], endless: bool, closes: bool) -> String {
 }
 
 async fn post(secrets: &[WebhookSecret], alert: &Alert, now: Timestamp) -> (HeaderMap, Bytes) {
+    let Request { headers, body, .. } = post_as(&Preset::Json, "hooks/T0/secret-path", secrets, alert, now).await;
+    (headers, body)
+}
+
+/// What a receiver at `path` gets.
+pub async fn post_as(preset: &Preset, path: &str, secrets: &[WebhookSecret], alert: &Alert, now: Timestamp) -> Request {
     crypto();
     let receiver = Receiver::answering(204, &[], "").await;
-    let outcome = WebhookSender::new(open()).expect("sender").send(&url(&receiver.url()), secrets, alert, now).await;
+    let target = url(&format!("http://127.0.0.1:{}/{path}", receiver.port));
+    let settings = WebhookSettings { sender: "alerts@example.org".to_owned(), ..open() };
+    let outcome = WebhookSender::new(settings).expect("sender").send(&target, preset, secrets, alert, now).await;
     assert_eq!(outcome, Outcome::Delivered { detail: "answered 204 No Content".into() });
     receiver.only()
 }
 
+/// The system's time: the specification's library compares with it.
+#[expect(clippy::disallowed_methods, reason = "the specification's library compares with the system's clock")]
+pub fn system_now() -> Timestamp {
+    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    Timestamp::from_millis(i64::try_from(since_epoch.as_millis()).expect("millis")).expect("now")
+}
+
 #[tokio::test]
 async fn a_receiver_gets_the_documented_body() {
-    for (name, alert) in [
-        ("event", event_alert()),
-        ("late", late_alert()),
-        ("digest", digest_alert()),
-        ("update", update_alert()),
-        ("withdrawal", withdrawal_alert()),
-    ] {
+    for (name, alert) in every_kind() {
         let (_, body) = post(&[secret()], &alert, now()).await;
         let json: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
         insta::assert_snapshot!(format!("{name}.json"), serde_json::to_string_pretty(&json).expect("JSON"));
@@ -173,10 +191,8 @@ async fn a_repeat_has_the_same_id_and_body_and_its_own_timestamp() {
 }
 
 #[tokio::test]
-#[expect(clippy::disallowed_methods, reason = "the specification's library compares with the system's clock")]
 async fn the_specification_s_own_library_verifies_the_signature() {
-    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
-    let now = Timestamp::from_millis(i64::try_from(since_epoch.as_millis()).expect("millis")).expect("now");
+    let now = system_now();
     let (old, new, other) = (secret(), WebhookSecret::generate().expect("random"), WebhookSecret::generate().expect("random"));
     let (headers, body) = post(&[old.clone(), new.clone()], &event_alert(), now).await;
     assert_eq!(headers["webhook-signature"].to_str().expect("ASCII").split(' ').count(), 2);
@@ -295,9 +311,9 @@ async fn nothing_is_sent_unsigned_or_with_a_broken_header() {
     crypto();
     let receiver = Receiver::answering(200, &[], "").await;
     let sender = WebhookSender::new(open()).expect("sender");
-    let unsigned = sender.send(&url(&receiver.url()), &[], &event_alert(), now()).await;
+    let unsigned = sender.send(&url(&receiver.url()), &Preset::Json, &[], &event_alert(), now()).await;
     assert!(matches!(unsigned, Outcome::Transient { .. }), "{unsigned:?}");
-    let broken = sender.send(&url(&receiver.url()), &[secret()], &hostile_alert(), now()).await;
+    let broken = sender.send(&url(&receiver.url()), &Preset::Json, &[secret()], &hostile_alert(), now()).await;
     assert!(matches!(broken, Outcome::Permanent { disable: false, .. }), "{broken:?}");
     assert_eq!(receiver.requests(), 0);
 }

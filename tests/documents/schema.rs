@@ -50,6 +50,7 @@ fn the_schema_tells_every_key() {
     for (found, described) in [
         (&event, &schema["properties"]),
         (&digest, &schema["properties"]),
+        (&body("exercise.json"), &schema["properties"]),
         (&event["event"], &schema["$defs"]["event"]["properties"]),
         (&event["limit"], &schema["$defs"]["limit"]["properties"]),
         (&digest["digest"], &schema["$defs"]["digest"]["properties"]),
@@ -87,6 +88,7 @@ fn what_is_no_body_does_not_fit() {
     spoilt("event.json", "/event/pager", Some(json!("blue")));
     spoilt("event.json", "/limit/remaining", Some(json!(-1)));
     spoilt("event.json", "/limit/rate", Some(json!("five an hour")));
+    spoilt("exercise.json", "/exercise", Some(json!(false)));
     spoilt("digest.json", "/digest/events", Some(json!([])));
     spoilt("digest.json", "/digest/count", Some(json!(0)));
     spoilt("update.json", "/update", None);

@@ -62,7 +62,7 @@ impl Run {
                 for claim in claimed {
                     let secrets: Vec<_> = claim.secret.iter().map(|secret| secret.parse().expect("a secret")).collect();
                     let delivery = std::sync::Arc::clone(&self.rig.delivery);
-                    let outcome = delivery.deliver(&claim.destination, &secrets, &claim.alert, now).await;
+                    let outcome = delivery.deliver(&claim.destination, &claim.preset, &secrets, &claim.alert, now).await;
                     let throttler::delivery::Outcome::Delivered { detail } = outcome else { panic!("{outcome:?}") };
                     if self.step().await {
                         continue 'again;

@@ -22,7 +22,7 @@ use throttler::news::{EventRules, FirstRun};
 use throttler::plan::{Outcome, UpdateOutcome};
 use throttler::quiet::QuietHours;
 use throttler::store::{Ingested, LedgerRow, Store};
-use throttler::subscriber::{Destination, Excess, Mode, Standing, Subscriber, SubscriberName, Updates};
+use throttler::subscriber::{Destination, Excess, Mode, Preset, Standing, Subscriber, SubscriberName, Updates};
 use throttler::time::{Span, Timestamp};
 
 use crate::receiver::Receiver;
@@ -370,6 +370,7 @@ pub fn subscriber(who: &str, destination: Destination) -> Subscriber {
     Subscriber {
         name: name(who),
         destination,
+        preset: Preset::Json,
         interest: Interest::default(),
         policy: Policy::plain(limit(Algorithm::TokenBucket, "5/h", Some(5))),
         excess: Excess::Drop,

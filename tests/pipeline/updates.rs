@@ -36,6 +36,14 @@ fn bodies(rig: &Rig) -> Vec<serde_json::Value> {
     rig.receiver.requests().into_iter().map(|request| request.body).collect()
 }
 
+/// The message that anna's update of this place in the outbox refers to, as it is kept.
+fn kept_first(rig: &Rig, at: u32) -> serde_json::Value {
+    let sql = "SELECT alert FROM outbox ORDER BY delivery_key LIMIT 1 OFFSET ?1";
+    let alert: String = rig.sql().query_row(sql, [at], |row| row.get(0)).expect("an alert");
+    let alert: serde_json::Value = serde_json::from_str(&alert).expect("JSON");
+    alert["content"]["update"]["of"].clone()
+}
+
 fn withdrawn(quake: &Quake) -> Quake {
     Quake { status: "deleted", ..quake.revised(quake.magnitude) }
 }
@@ -67,6 +75,10 @@ async fn a_major_change_is_told_once_to_who_was_told_and_counts_from_what_was_to
     let (first, second) = (&bodies(&rig)[0], &bodies(&rig)[1]);
     assert_eq!(second["type"], "earthquake.update");
     assert_eq!(second["update"]["of"], first["id"]);
+    for update in [1, 3] {
+        let of = serde_json::json!({ "id": first["id"], "sent_at": first["created_at"], "digest": false });
+        assert_eq!(kept_first(&rig, update), of, "when the first was sent, not the one before");
+    }
     assert_eq!((&second["update"]["changes"], &second["event"]["magnitude"]), (&serde_json::json!(["magnitude"]), &5.7.into()));
     assert_eq!(second["update"]["before"]["magnitude"], 5.2);
     rig.check_books();
@@ -240,6 +252,8 @@ async fn of_what_a_digest_told_the_update_follows_the_digest_and_what_still_wait
     rig.see(&[first, grown.revised(6.6)]).await;
     assert_eq!(rig.hooks("anna")[2..], ["UPDATE: M 6.0 → 6.6 - near us2"]);
     assert_eq!(bodies(&rig)[2]["update"]["of"], bodies(&rig)[1]["id"]);
+    assert_eq!(kept_first(&rig, 2)["digest"], true);
+    assert_eq!(kept_first(&rig, 2)["sent_at"], bodies(&rig)[1]["created_at"]);
     rig.check_books();
 }
 

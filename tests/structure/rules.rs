@@ -13,13 +13,15 @@ const CORE_CRATES: [&str; 8] = ["std", "serde", "thiserror", "chrono", "chrono_t
 /// What of `std` the core stays away from.
 const STD_OUTSIDE: [&str; 8] = ["env", "fs", "io", "net", "os", "process", "sync", "thread"];
 /// Crates that live in one room or two.
-const HOMES: [(&str, &[&str]); 14] = [
+const HOMES: [(&str, &[&str]); 16] = [
     ("anyhow", &["cli"]),
     ("clap", &["cli"]),
     ("comfy_table", &["cli"]),
     ("hmac", &["delivery"]),
     ("indicatif", &["cli"]),
     ("lettre", &["delivery"]),
+    ("minijinja", &["delivery"]),
+    ("quick_xml", &["delivery"]),
     ("rand_chacha", &["simulate"]),
     ("rand_distr", &["simulate"]),
     ("reqwest", &["delivery", "feed"]),

@@ -20,7 +20,7 @@ use crate::interest::Interest;
 use crate::limiter::{Algorithm, Limit, Policy};
 use crate::news::{EventRules, FirstRun};
 use crate::store::{LedgerRow, Store, StoredSubscriber};
-use crate::subscriber::{Destination, Excess, Mode, Subscriber, Updates};
+use crate::subscriber::{Destination, Excess, Mode, Preset, Subscriber, Updates};
 use crate::time::{Span, Timestamp};
 
 /// The feed shows this much of the past, like the day feed of the USGS.
@@ -95,6 +95,7 @@ fn subscribers(server: &Server) -> Result<[Subscriber; 3], Failure> {
         Ok(Subscriber {
             name: name.parse().map_err(Failure::usage)?,
             destination,
+            preset: Preset::Json,
             interest,
             policy,
             excess,

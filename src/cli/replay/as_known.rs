@@ -21,7 +21,7 @@ use crate::news::EventRules;
 use crate::plan::{Outcome, Plan, Release, UpdatePlan};
 use crate::replay::{StoredReplay, Tally};
 use crate::store::Store;
-use crate::subscriber::{Address, Destination, Excess, Mode, Subscriber, Updates};
+use crate::subscriber::{Address, Destination, Excess, Mode, Preset, Subscriber, Updates};
 use crate::time::Timestamp;
 
 /// The name under which the captures are recorded, in place of a feed's address.
@@ -64,6 +64,7 @@ pub(super) fn one_for_each(limits: &[Limit], min_magnitude: Magnitude) -> Result
         Ok(Subscriber {
             name: format!("limiter-{number}").parse().map_err(Failure::usage)?,
             destination: Destination::Email(address.clone()),
+            preset: Preset::Json,
             interest: Interest { min_magnitude, kinds: Kinds::any(), ..Interest::default() },
             policy: Policy::plain(*limit),
             excess: Excess::Drop,

@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use clap::Args;
 
+use super::form::FormFlags;
 use crate::cli::failure::Failure;
 use crate::cli::input::whole_number;
 use crate::event::{Coordinates, Magnitude, PagerLevel};
@@ -11,7 +12,7 @@ use crate::interest::{BoundingBox, Depth, Interest, Kinds, Radius, Region};
 use crate::limiter::{Algorithm, CostStep, CounterRule, Limit, Policy, Reserve};
 use crate::quiet::{Hours, QuietHours, Zone};
 use crate::rate::Rate;
-use crate::subscriber::{Address, Destination, Excess, Mode, Subscriber, SubscriberName, Updates, WebhookUrl};
+use crate::subscriber::{Address, Destination, Excess, Mode, Preset, Subscriber, SubscriberName, Updates, WebhookUrl};
 
 /// The default limit: what eleven years of the world's earthquakes of M 5 or more need to lose nothing at five an hour.
 const DEFAULT_RATE: &str = "5/h";
@@ -22,9 +23,11 @@ pub(in crate::cli) struct SubscriberFlags {
     /// Send email to this address
     #[arg(long, value_name = "ADDRESS", conflicts_with = "webhook", help_heading = "Destination")]
     email: Option<Address>,
-    /// Post signed JSON to this URL
+    /// Post signed messages to this URL
     #[arg(long, value_name = "URL", help_heading = "Destination")]
     webhook: Option<WebhookUrl>,
+    #[command(flatten)]
+    form: FormFlags,
 
     /// Events of this magnitude or more [default: 5.0]
     #[arg(long, value_name = "M", allow_negative_numbers = true, help_heading = "Interest")]
@@ -148,7 +151,8 @@ impl SubscriberFlags {
         let interest = Interest::default();
         let policy = Policy::plain(limit);
         let (excess, mode) = (Excess::default(), Mode::default());
-        self.apply(Subscriber { name, destination, interest, policy, excess, mode, updates: Updates::default(), quiet: None })
+        let (preset, updates) = (Preset::default(), Updates::default());
+        self.apply(Subscriber { name, destination, preset, interest, policy, excess, mode, updates, quiet: None })
     }
 
     /// The subscriber with these flags applied, checked as a whole.
@@ -156,6 +160,7 @@ impl SubscriberFlags {
         if let Some(destination) = self.destination() {
             subscriber.destination = destination;
         }
+        self.form.apply(&mut subscriber)?;
         self.apply_interest(&mut subscriber.interest)?;
         self.apply_policy(&mut subscriber.policy)?;
         subscriber.excess = self.excess.unwrap_or(subscriber.excess);
@@ -170,6 +175,7 @@ impl SubscriberFlags {
         let SubscriberFlags {
             email,
             webhook,
+            form,
             min_magnitude,
             max_depth_km,
             near,
@@ -195,6 +201,7 @@ impl SubscriberFlags {
         } = self;
         email.is_none()
             && webhook.is_none()
+            && form.is_empty()
             && min_magnitude.is_none()
             && max_depth_km.is_none()
             && near.is_none()

@@ -1,7 +1,9 @@
 //! `throttler subscriber`: who gets alerts, which, and how many.
 
 mod flags;
+mod form;
 mod show;
+mod test;
 mod transfer;
 
 use std::path::PathBuf;
@@ -55,6 +57,14 @@ pub(super) enum SubscriberCommand {
         #[arg(long)]
         new_secret: bool,
     },
+    /// Send an exercise through the real channel, now: outside limiter and ledger, also to a paused subscriber
+    #[command(after_help = TEST_EXAMPLES)]
+    Test {
+        /// The subscriber's name
+        name: SubscriberName,
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
+    },
     /// Pause a subscriber: nothing is decided for it or sent to it
     Pause(Named),
     /// Resume a paused or disabled subscriber: what came in between is not news, what was withheld before is told
@@ -84,6 +94,9 @@ pub(super) struct Named {
 const ADD_EXAMPLES: &str = "Examples:
   throttler subscriber add anna --email anna@example.org
   throttler subscriber add ops --webhook https://hooks.example.org/quakes --min-magnitude 6 --limiter sliding-log --rate 3/h
+  throttler subscriber add chat --webhook https://hooks.slack.com/services/T0/B0/… --preset slack
+  throttler subscriber add phone --webhook https://ntfy.sh/our-quakes --preset ntfy
+  throttler subscriber add own --webhook https://example.org/in --preset template --template message.json
   throttler subscriber add kamchatka --email duty@example.org --near 52.9,158.6 --within-km 500 --always-from 7
   throttler subscriber add pacific --email duty@example.org --bbox=150,-60,-70,60 --reserve 5 --reserve-from 6.5
   throttler subscriber add bella --email bella@example.org --quiet 22:00-07:00 --zone Asia/Kamchatka --quiet-below 6.5
@@ -96,7 +109,16 @@ const SET_EXAMPLES: &str = "Examples:
   throttler subscriber set anna --min-magnitude 5.5 --excess drop
   throttler subscriber set ops --always-from none
   throttler subscriber set bella --quiet none
+  throttler subscriber set ops --preset cap
+  throttler subscriber set own --template message.json
   throttler subscriber set ops --new-secret";
+
+const TEST_EXAMPLES: &str = "Examples:
+  throttler subscriber test anna
+  throttler subscriber test ops --format json
+
+The message begins with EXERCISE; in JSON it has \"exercise\": true, in CAP the status Exercise. What the limiter has spent
+stays as it is, and nothing is tried again. Exit status 1 if the message was not taken, with the reason.";
 
 pub(super) fn run(global: &Global, command: SubscriberCommand) -> Result<(), Failure> {
     match command {
@@ -104,6 +126,7 @@ pub(super) fn run(global: &Global, command: SubscriberCommand) -> Result<(), Fai
         SubscriberCommand::List { format } => show::list(&open_existing_store(global)?, format),
         SubscriberCommand::Show { name, secret, format } => show::one(&open_existing_store(global)?, &name, secret, format),
         SubscriberCommand::Set { name, flags, new_secret } => set(global, &name, &flags, new_secret),
+        SubscriberCommand::Test { name, format } => test::run(global, &name, format),
         SubscriberCommand::Pause(Named { name }) => stand(global, &name, Standing::Paused, "paused"),
         SubscriberCommand::Resume(Named { name }) => stand(global, &name, Standing::Active, "resumed"),
         SubscriberCommand::Remove(Named { name }) => {

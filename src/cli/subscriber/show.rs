@@ -9,7 +9,7 @@ use crate::limiter::Outlook;
 use crate::plan::{Outcome, UpdateOutcome};
 use crate::quiet::QuietHours;
 use crate::store::{Store, StoredSubscriber, SubscriberCounts};
-use crate::subscriber::{SubscriberName, Updates};
+use crate::subscriber::{Destination, Subscriber, SubscriberName, Updates};
 use crate::time::Timestamp;
 
 pub(super) fn list(store: &Store, format: Format) -> Result<(), Failure> {
@@ -41,7 +41,7 @@ pub(super) fn list(store: &Store, format: Format) -> Result<(), Failure> {
                 limit.rate().to_string(),
                 limit.bucket().map_or_else(|| "-".into(), |bucket| bucket.to_string()),
                 stored.subscriber.interest.to_string(),
-                stored.subscriber.destination.to_string(),
+                destination(&stored.subscriber),
             ]
         });
         text = format!("{text}\n{}", output::table(&columns, rows));
@@ -61,11 +61,22 @@ pub(super) fn one(store: &Store, name: &SubscriberName, with_secret: bool, forma
     }
 }
 
+/// Where its messages go, and in which form if there are several.
+fn destination(subscriber: &Subscriber) -> String {
+    match &subscriber.destination {
+        Destination::Webhook(url) if !subscriber.preset.is_standard() => format!("{url} ({})", subscriber.preset),
+        other => other.to_string(),
+    }
+}
+
 /// What both `list` and `show` say of a subscriber in JSON: its settings, its standing, its promise.
 fn settings(stored: &StoredSubscriber) -> Value {
     // A subscriber is made of texts and numbers, which always become JSON.
     let mut value = serde_json::to_value(&stored.subscriber).unwrap_or(Value::Null);
     let promise = stored.subscriber.policy.promise();
+    if matches!(stored.subscriber.destination, Destination::Webhook(_)) {
+        value["preset"] = json!(stored.subscriber.preset);
+    }
     value["standing"] = json!(stored.standing);
     value["standing_reason"] = json!(stored.standing_reason);
     value["created_at"] = json!(stored.created_at);
@@ -123,7 +134,7 @@ fn as_text(
                 None => stored.standing.to_string(),
             },
         ),
-        ("to", subscriber.destination.to_string()),
+        ("to", destination(subscriber)),
         ("interest", subscriber.interest.to_string()),
         (
             "limiter",

@@ -12,7 +12,7 @@ use crate::cli::failure::{Blame, Blamed, Failure};
 use crate::cli::output;
 use crate::cli::setup::{Loaded, open_store};
 use crate::clock::{Clock, SystemClock};
-use crate::delivery::WebhookSecret;
+use crate::delivery::{WebhookSecret, check_preset};
 use crate::store::Store;
 use crate::subscriber::{Destination, Subscriber};
 
@@ -68,6 +68,9 @@ pub(super) fn import(global: &Global, file: &Path) -> Result<(), Failure> {
         }
         subscriber.policy.check().map_err(|fault| anyhow::anyhow!("{}: {fault}", place())).blame(Blame::Data)?;
         check_destination(&loaded, &subscriber).map_err(|fault| anyhow::anyhow!("{}: {fault}", place())).blame(Blame::Data)?;
+        check_preset(&subscriber.destination, &subscriber.preset)
+            .map_err(|fault| anyhow::anyhow!("{}: {fault}", place()))
+            .blame(Blame::Data)?;
         if let Some(secret) = &secret {
             let checked = secret.parse::<WebhookSecret>();
             checked.map_err(|fault| anyhow::anyhow!("{}: {fault}", place())).blame(Blame::Data)?;

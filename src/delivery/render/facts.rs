@@ -3,7 +3,6 @@
 use url::Url;
 
 use crate::alert::{Alert, Content, Digest, Explanation, Update};
-use crate::delivery::unsubscribe::Unsubscribe;
 use crate::event::{Event, PagerLevel};
 use crate::identity::Change;
 use crate::plain::one_line;
@@ -15,8 +14,11 @@ const MAX_TEXT_CHARS: usize = 300;
 /// The longest link, in bytes.
 const MAX_LINK_BYTES: usize = 1_000;
 
+/// What an exercise says of itself, after its title.
+const EXERCISE_NOTE: &str = "This is an exercise: the operator tests whether messages arrive. Nothing has happened.";
+
 /// Everything that a message tells. No text holds a line break or a control character; nothing is escaped yet.
-pub(super) struct Facts {
+pub(in crate::delivery) struct Facts {
     pub title: String,
     /// Told before the details: late, or what a digest is.
     pub note: Option<String>,
@@ -28,12 +30,10 @@ pub(super) struct Facts {
     pub rows: Vec<Row>,
     /// Why it came, the limit, what may come next, how to leave.
     pub ending: [(&'static str, String); 4],
-    /// The URL behind the last of them.
-    pub unsubscribe_url: String,
 }
 
 /// One line of a digest.
-pub(super) struct Row {
+pub(in crate::delivery) struct Row {
     pub magnitude: String,
     pub origin: String,
     pub place: String,
@@ -41,10 +41,10 @@ pub(super) struct Row {
 }
 
 impl Facts {
-    pub fn of(alert: &Alert, unsubscribe: &Unsubscribe) -> Facts {
+    /// `leave` is the sentence on how to unsubscribe.
+    pub fn of(alert: &Alert, leave: &str) -> Facts {
         let title = one_line(&alert.title(), MAX_TEXT_CHARS);
-        let ending = ending(alert, unsubscribe);
-        let unsubscribe_url = unsubscribe.url();
+        let ending = ending(alert, leave);
         match &alert.content {
             Content::Event { event, late, unconfirmed } => Facts {
                 title,
@@ -53,7 +53,6 @@ impl Facts {
                 link: link(event),
                 rows: Vec::new(),
                 ending,
-                unsubscribe_url,
             },
             Content::Update(update) => Facts {
                 title,
@@ -62,7 +61,6 @@ impl Facts {
                 link: link(&update.event),
                 rows: Vec::new(),
                 ending,
-                unsubscribe_url,
             },
             Content::Withdrawal { event, .. } => Facts {
                 title,
@@ -71,7 +69,6 @@ impl Facts {
                 link: link(event),
                 rows: Vec::new(),
                 ending,
-                unsubscribe_url,
             },
             Content::Digest(digest) => Facts {
                 title,
@@ -80,7 +77,14 @@ impl Facts {
                 link: None,
                 rows: digest.events.iter().map(Row::of).collect(),
                 ending,
-                unsubscribe_url,
+            },
+            Content::Exercise(event) => Facts {
+                title,
+                note: Some(EXERCISE_NOTE.to_owned()),
+                details: event_details(event, alert.created_at),
+                link: link(event),
+                rows: Vec::new(),
+                ending,
             },
         }
     }
@@ -204,13 +208,13 @@ fn link(event: &Event) -> Option<String> {
     (web && text.len() <= MAX_LINK_BYTES).then_some(text)
 }
 
-fn ending(alert: &Alert, unsubscribe: &Unsubscribe) -> [(&'static str, String); 4] {
+fn ending(alert: &Alert, leave: &str) -> [(&'static str, String); 4] {
     let explanation = &alert.explanation;
     [
         ("Why", sentence(&explanation.reason)),
         ("Limit", sentence(&explanation.promise)),
         ("Next", next(explanation, alert.created_at)),
-        ("Leave", one_line(&unsubscribe.sentence(), MAX_TEXT_CHARS)),
+        ("Leave", one_line(leave, MAX_TEXT_CHARS)),
     ]
 }
 

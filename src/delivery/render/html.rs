@@ -23,15 +23,15 @@ footer p{margin:6px 0;overflow-wrap:anywhere}\
 @media (prefers-color-scheme:dark){body{color:#f2f2f7;background:#121214}a{color:#7db4ff}footer{color:#a8a8ae}}\
 @media (max-width:480px){.t{white-space:normal}}";
 
-/// The facts as a document.
-pub(super) fn lay_out(facts: &Facts) -> String {
+/// The facts as a document; `unsubscribe_url` is behind the last sentence.
+pub(super) fn lay_out(facts: &Facts, unsubscribe_url: &str) -> String {
     let mut out = String::new();
     // Writing to a string never fails.
-    let _ = write(&mut out, facts);
+    let _ = write(&mut out, facts, unsubscribe_url);
     out
 }
 
-fn write(out: &mut String, facts: &Facts) -> std::fmt::Result {
+fn write(out: &mut String, facts: &Facts, unsubscribe_url: &str) -> std::fmt::Result {
     let title = escape(&facts.title);
     writeln!(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">")?;
     writeln!(out, "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">")?;
@@ -57,7 +57,7 @@ fn write(out: &mut String, facts: &Facts) -> std::fmt::Result {
         writeln!(out, "<p><b>{}:</b> {}</p>", escape(label), escape(value))?;
     }
     if let Some((label, value)) = leave {
-        let url = escape(&facts.unsubscribe_url);
+        let url = escape(unsubscribe_url);
         writeln!(out, "<p><b>{}:</b> <a href=\"{url}\">{}</a></p>", escape(label), escape(value))?;
     }
     writeln!(out, "</footer>\n</main>\n</body>\n</html>")

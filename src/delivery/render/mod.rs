@@ -9,7 +9,9 @@ mod text;
 use super::unsubscribe::Unsubscribe;
 use crate::alert::Alert;
 use crate::plain::one_line;
-use facts::Facts;
+
+pub(super) use facts::Facts;
+pub(super) use text::lay_out as lines;
 
 /// The longest subject, in characters.
 const MAX_SUBJECT_CHARS: usize = 200;
@@ -28,6 +30,7 @@ pub struct Rendered {
 /// Puts `alert` into words.
 #[must_use]
 pub fn render(alert: &Alert, unsubscribe: &Unsubscribe) -> Rendered {
-    let facts = Facts::of(alert, unsubscribe);
-    Rendered { subject: one_line(&alert.title(), MAX_SUBJECT_CHARS), text: text::lay_out(&facts), html: html::lay_out(&facts) }
+    let facts = Facts::of(alert, &unsubscribe.sentence());
+    let subject = one_line(&alert.title(), MAX_SUBJECT_CHARS);
+    Rendered { subject, text: text::lay_out(&facts), html: html::lay_out(&facts, &unsubscribe.url()) }
 }

@@ -8,7 +8,7 @@ use super::facts::Facts;
 const LABEL_WIDTH: usize = 13;
 
 /// The facts as lines.
-pub(super) fn lay_out(facts: &Facts) -> String {
+pub(in crate::delivery) fn lay_out(facts: &Facts) -> String {
     let mut out = String::new();
     // Writing to a string never fails.
     let _ = write(&mut out, facts);

@@ -23,6 +23,9 @@ struct Body<'a> {
     subscriber: &'a str,
     /// One line for people.
     title: String,
+    /// Only in a test of the subscription.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    exercise: bool,
     #[serde(flatten)]
     content: BodyContent<'a>,
     limit: Limit<'a>,
@@ -92,6 +95,17 @@ struct Limit<'a> {
 
 /// The body, byte for byte the same for the same alert.
 pub(super) fn of(alert: &Alert) -> Vec<u8> {
+    // Strings, numbers and named fields only, written to memory: nothing in it can fail.
+    serde_json::to_vec(&body(alert)).unwrap_or_default()
+}
+
+/// The body's keys and values, for those who write another.
+pub(super) fn value(alert: &Alert) -> serde_json::Value {
+    // As above.
+    serde_json::to_value(body(alert)).unwrap_or_default()
+}
+
+fn body(alert: &Alert) -> Body<'_> {
     let explanation = &alert.explanation;
     let (kind, content) = match &alert.content {
         Content::Event { event, late, unconfirmed } => {
@@ -100,21 +114,25 @@ pub(super) fn of(alert: &Alert) -> Vec<u8> {
         }
         Content::Digest(digest) => ("earthquake.digest", BodyContent::Digest { digest: digest.into() }),
         Content::Update(update) => {
-            let told = BodyUpdate { of: &update.of, changes: &update.changes, before: (&update.before).into() };
+            let told = BodyUpdate { of: &update.of.id, changes: &update.changes, before: (&update.before).into() };
             ("earthquake.update", BodyContent::Update { event: (&update.event).into(), update: told })
         }
         Content::Withdrawal { event, of } => {
-            let withdrawal = BodyWithdrawal { of };
+            let withdrawal = BodyWithdrawal { of: &of.id };
             ("earthquake.withdrawal", BodyContent::Withdrawal { event: event.as_ref().into(), withdrawal })
         }
+        Content::Exercise(event) => {
+            ("earthquake.alert", BodyContent::Event { event: event.as_ref().into(), late: false, unconfirmed: false })
+        }
     };
-    let body = Body {
+    Body {
         schema: SCHEMA,
         kind,
         id: &alert.id,
         created_at: alert.created_at,
         subscriber: &alert.subscriber,
         title: alert.title(),
+        exercise: matches!(alert.content, Content::Exercise(_)),
         content,
         limit: Limit {
             reason: &explanation.reason,
@@ -125,9 +143,7 @@ pub(super) fn of(alert: &Alert) -> Vec<u8> {
             retry_at: explanation.retry_at,
             reset_at: explanation.reset_at,
         },
-    };
-    // Strings, numbers and named fields only, written to memory: nothing in it can fail.
-    serde_json::to_vec(&body).unwrap_or_default()
+    }
 }
 
 impl<'a> From<&'a Digest> for BodyDigest<'a> {

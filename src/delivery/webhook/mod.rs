@@ -13,6 +13,7 @@
 //! No answer at all is transient, and so is a certificate that does not check.
 
 mod body;
+mod preset;
 mod quota;
 
 use std::error::Error;
@@ -31,10 +32,13 @@ use super::signature::WebhookSecret;
 use crate::alert::Alert;
 use crate::backoff::parse_retry_after;
 use crate::plain::one_line;
-use crate::subscriber::WebhookUrl;
+use crate::subscriber::{Preset, WebhookUrl};
 use crate::time::{Span, Timestamp};
 
+use preset::Composed;
+
 pub use body::SCHEMA;
+pub use preset::{PresetError, check_preset};
 
 /// The most that is read of an answer, in bytes: enough for the first line of a complaint.
 const MAX_ANSWER_BYTES: usize = 4_096;
@@ -44,10 +48,12 @@ const MAX_ANSWER_CHARS: usize = 120;
 const MAX_IDLE_PER_HOST: usize = 128;
 
 /// How webhooks are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebhookSettings {
     /// Whether loopback and private addresses are allowed, and plain http to them (never to public ones).
     pub allow_private: bool,
+    /// Who CAP says its messages are from: an address or a domain name of the operator's.
+    pub sender: String,
     /// The longest that a connection may take to be made, TLS included.
     pub connect_timeout: Span,
     /// The longest that the whole attempt may take.
@@ -56,7 +62,12 @@ pub struct WebhookSettings {
 
 impl Default for WebhookSettings {
     fn default() -> WebhookSettings {
-        WebhookSettings { allow_private: false, connect_timeout: Span::from_seconds(5), timeout: Span::from_seconds(15) }
+        WebhookSettings {
+            allow_private: false,
+            sender: "throttler".to_owned(),
+            connect_timeout: Span::from_seconds(5),
+            timeout: Span::from_seconds(15),
+        }
     }
 }
 
@@ -97,8 +108,15 @@ impl WebhookSender {
         Ok(WebhookSender { settings, secure, plain })
     }
 
-    /// One attempt at `url`, signed with each of `secrets` (several while one is being replaced).
-    pub async fn send(&self, url: &WebhookUrl, secrets: &[WebhookSecret], alert: &Alert, now: Timestamp) -> Outcome {
+    /// One attempt at `url` in the form of `preset`, signed with each of `secrets` (several while one is being replaced).
+    pub async fn send(
+        &self,
+        url: &WebhookUrl,
+        preset: &Preset,
+        secrets: &[WebhookSecret],
+        alert: &Alert,
+        now: Timestamp,
+    ) -> Outcome {
         let url = url.as_url();
         if secrets.is_empty() {
             return Outcome::transient("no signing secret is known for this webhook, and nothing is sent unsigned");
@@ -107,12 +125,15 @@ impl WebhookSender {
             Ok(client) => client,
             Err(outcome) => return outcome,
         };
-        let body = body::of(alert);
-        let headers = match headers(secrets, alert, &body, now) {
+        let composed = match preset::compose(preset, url, alert, &self.settings.sender) {
+            Ok(composed) => composed,
+            Err(fault) => return Outcome::permanent(&format!("not sent: {fault}"), false),
+        };
+        let headers = match headers(secrets, alert, &composed, now) {
             Ok(headers) => headers,
             Err(outcome) => return outcome,
         };
-        match client.post(url.clone()).headers(headers).body(body).send().await {
+        match client.post(composed.url).headers(headers).body(composed.body).send().await {
             Ok(response) => judge(response, now).await,
             Err(error) => no_answer(&host_of(url), &error),
         }
@@ -150,10 +171,10 @@ fn client(settings: &WebhookSettings, resolver: Guarded) -> reqwest::ClientBuild
 }
 
 /// The headers of Standard Webhooks and of the quota.
-fn headers(secrets: &[WebhookSecret], alert: &Alert, body: &[u8], now: Timestamp) -> Result<HeaderMap, Outcome> {
-    let signatures: Vec<String> = secrets.iter().map(|secret| secret.sign(&alert.id, now, body)).collect();
+fn headers(secrets: &[WebhookSecret], alert: &Alert, composed: &Composed, now: Timestamp) -> Result<HeaderMap, Outcome> {
+    let signatures: Vec<String> = secrets.iter().map(|secret| secret.sign(&alert.id, now, &composed.body)).collect();
     let mut headers = HeaderMap::new();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(composed.content_type));
     headers.insert(USER_AGENT, HeaderValue::from_static(concat!("throttler/", env!("CARGO_PKG_VERSION"))));
     for (name, value) in [
         ("webhook-id", alert.id.clone()),
