@@ -143,7 +143,7 @@ impl Smtp {
             let connecting = AsyncSmtpConnection::connect_tokio1(place, Some(self.timeout), &self.hello, implicit, None);
             self.step(Step::Connection, connecting).await?
         } else {
-            // A message is written in pieces, and without this the last waits for the answer to the one before: 40 ms.
+            // A message is written in pieces, and without this the last may wait for an acknowledgement of the one before.
             let reached = timeout(self.timeout, TcpStream::connect(place)).await;
             let reached = reached.map_err(|_| Failure::new(Step::Connection, Cause::Stalled))?;
             let stream = reached.and_then(|stream| stream.set_nodelay(true).map(|()| stream));
