@@ -143,7 +143,11 @@ fn delivery(port: u16) -> Result<Delivery> {
     let smtp = format!("smtp://127.0.0.1:{port}").parse()?;
     let email = EmailSettings::new("Alerts <alerts@example.org>".parse()?, smtp);
     let webhook = WebhookSettings { allow_private: true, ..WebhookSettings::default() };
-    Ok(Delivery { email: EmailChannel::Sender(Box::new(EmailSender::new(&email)?)), webhook: WebhookSender::new(webhook)? })
+    Ok(Delivery {
+        email: EmailChannel::Sender(Box::new(EmailSender::new(&email)?)),
+        webhook: WebhookSender::new(webhook)?,
+        links: None,
+    })
 }
 
 /// A receiver on a thread of its own: its port.

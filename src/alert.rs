@@ -23,6 +23,9 @@ pub struct Alert {
     pub created_at: Timestamp,
     pub content: Content,
     pub explanation: Explanation,
+    /// The page on which its recipient leaves, where there is one. Put in when it is sent: the page may move while it waits.
+    #[serde(skip)]
+    pub unsubscribe_url: Option<String>,
 }
 
 /// What the message is about.
@@ -102,7 +105,8 @@ impl Alert {
     #[must_use]
     pub fn exercise(subscriber: String, explanation: Explanation, now: Timestamp) -> Alert {
         let id = format!("exercise-{subscriber}-{}", now.ticks());
-        Alert { id, subscriber, created_at: now, content: Content::Exercise(Box::new(Event::exercise(now))), explanation }
+        let content = Content::Exercise(Box::new(Event::exercise(now)));
+        Alert { id, subscriber, created_at: now, content, explanation, unsubscribe_url: None }
     }
 
     /// One line for people: a subject, a log line.

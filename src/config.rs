@@ -88,7 +88,12 @@ pub struct WebhookConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WebConfig {
+    /// `None`: nothing listens.
     pub listen: Option<std::net::SocketAddr>,
+    /// Whether `listen` may be an address that other machines reach.
+    pub public: bool,
+    /// Where recipients reach the pages. `None`: messages have no link to leave by.
+    pub base_url: Option<String>,
 }
 
 /// Why a file is not a configuration.
@@ -152,7 +157,7 @@ const KEYS: [(&str, &[&str]); 5] = [
     ),
     ("email", &["from", "smtp", "smtp_username", "smtp_password_file", "smtp_ca_file", "max_per_second"]),
     ("webhook", &["allow_private", "max_per_second_per_host", "hosts"]),
-    ("web", &["listen"]),
+    ("web", &["listen", "public", "base_url"]),
 ];
 
 impl Config {

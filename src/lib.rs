@@ -40,3 +40,4 @@ pub mod store;
 // Host.
 pub mod cli;
 pub mod daemon;
+pub mod web;

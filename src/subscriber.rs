@@ -13,6 +13,7 @@ use crate::interest::Interest;
 use crate::limiter::Policy;
 use crate::plain::without_url_secrets;
 use crate::quiet::QuietHours;
+use crate::time::Timestamp;
 
 pub use preset::{MAX_TEMPLATE_BYTES, Preset, Template, TemplateKind};
 
@@ -89,6 +90,15 @@ pub enum Standing {
     Paused,
     /// By the daemon, because the destination refused for good.
     Disabled,
+}
+
+/// Which subscriber it is, whatever it is called by then: what a link to leave by stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Enrolment {
+    /// Given to no other subscriber of the same database, also not after this one is removed.
+    pub number: i64,
+    /// When it was added: tells apart those of one number in two courses of a restored database.
+    pub at: Timestamp,
 }
 
 /// A subscriber's name: 1 to [`MAX_NAME_BYTES`] letters, digits, `.`, `_`, `-` or `@`, the first a letter or a digit.

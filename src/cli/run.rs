@@ -7,11 +7,12 @@ use clap::Args;
 use tracing_subscriber::EnvFilter;
 
 use super::Global;
-use super::failure::Failure;
+use super::failure::{Blame, Blamed, Failure};
 use super::setup::{Loaded, install_crypto};
 use crate::clock::{Clock, SystemClock};
 use crate::daemon::{Database, GapCloser, Ingester, Service, StopSignal, Vanished};
 use crate::store::{DaemonLock, Store};
+use crate::web::{Limits, Server, Watching, Web};
 
 /// What the log shows unless `$THROTTLER_LOG` says otherwise.
 const DEFAULT_LOG: &str = "throttler=info,warn";
@@ -24,6 +25,7 @@ const DEFAULT_LOG: &str = "throttler=info,warn";
   THROTTLER_LOG=throttler=debug throttler run
 
 Without any configuration it polls the USGS, keeps its state here (or in $STATE_DIRECTORY), and logs what it would send.
+With [web] listen it answers /healthz and /readyz there, and the pages on which recipients unsubscribe.
 It stops in order at SIGTERM or SIGINT; a second daemon on the same database refuses to start.")]
 pub(super) struct RunArgs {}
 
@@ -38,7 +40,7 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     let loaded = Loaded::read(global)?;
     // Everything that can be wrong with the configuration is found before anything is touched.
     let (url, rules) = (loaded.feed_url()?, loaded.event_rules()?);
-    let (delivery, egress) = (loaded.delivery()?, loaded.egress()?);
+    let (delivery, egress) = (loaded.delivery(global)?, loaded.egress()?);
     let path = loaded.database(global);
     let _lock = DaemonLock::acquire(&path)?;
     let store = Store::open(&path)?;
@@ -51,6 +53,24 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     let (poll, stale_after) = (loaded.config.feed.poll, loaded.config.feed.stale_after);
     let service = Service { ingester, poll, stale_after, delivery: Arc::new(delivery), egress, database, clock };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async { service.run(StopSignal::from_process()?).await })?;
-    Ok(())
+    let pages = loaded.config.web.listen.map(|listen| Ok::<_, Failure>((listen, loaded.unsubscribe_key(global)?))).transpose()?;
+    runtime.block_on(async {
+        let stop = StopSignal::from_process()?;
+        let Some((listen, key)) = pages else { return Ok(service.run(stop).await?) };
+        let server = Server::bind(listen, Limits::default()).await.map_err(|fault| {
+            let at = loaded.at("web.listen");
+            anyhow::anyhow!("{at}: cannot listen on {listen}: {fault}")
+        });
+        let server = server.blame(Blame::Running)?;
+        let watch = Watching { feed: url.to_string(), since: service.clock.now(), stale_after };
+        let web = Web { database: service.database.clone(), clock: Arc::clone(&service.clock), key, watch };
+        let serving = tokio::spawn(server.serve(web.routes(), stop.clone()));
+        let done = service.run(stop).await;
+        if done.is_err() {
+            serving.abort();
+        }
+        // It ends at the same signal; a panic in it is the process's affair no more.
+        let _ = serving.await;
+        Ok(done?)
+    })
 }

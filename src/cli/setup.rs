@@ -8,8 +8,8 @@ use crate::channel::Channel;
 use crate::config::{Config, FeedConfig};
 use crate::daemon::Egress;
 use crate::delivery::{
-    Delivery, DeliveryError, EmailChannel, EmailSender, EmailSettings, MailTransport, Password, Sender, WebhookSender,
-    WebhookSettings,
+    BaseUrl, Delivery, DeliveryError, EmailChannel, EmailSender, EmailSettings, MailTransport, Password, Sender, UnsubscribeKey,
+    UnsubscribeLinks, WebhookSender, WebhookSettings,
 };
 use crate::feed::fdsn::{Fdsn, FdsnUrl};
 use crate::feed::{Feed, FeedUrl, Settings as FeedSettings};
@@ -25,6 +25,9 @@ const DEFAULT_CONFIGS: [&str; 2] = ["throttler.toml", "/etc/throttler/throttler.
 /// The systemd credential, and what it is called in the environment.
 const PASSWORD_CREDENTIAL: &str = "smtp_password";
 const PASSWORD_VARIABLE: &str = "THROTTLER_SMTP_PASSWORD";
+
+/// What the file with the key of the links is called, after the database.
+const KEY_SUFFIX: &str = ".unsubscribe-key";
 
 /// The configuration in force, and the file it came from.
 pub(super) struct Loaded {
@@ -103,7 +106,8 @@ impl Loaded {
     }
 
     /// The channels that alerts leave by.
-    pub fn delivery(&self) -> Result<Delivery, Failure> {
+    pub fn delivery(&self, global: &Global) -> Result<Delivery, Failure> {
+        let base = self.check_web()?;
         let mut webhook = WebhookSettings { allow_private: self.config.webhook.allow_private, ..WebhookSettings::default() };
         let email = match self.email_settings()? {
             Some(settings) => {
@@ -112,7 +116,38 @@ impl Loaded {
             }
             None => EmailChannel::Log,
         };
-        Ok(Delivery { email, webhook: WebhookSender::new(webhook)? })
+        let links =
+            base.map(|base| Ok::<_, Failure>(UnsubscribeLinks { base, key: self.unsubscribe_key(global)? })).transpose()?;
+        Ok(Delivery { email, webhook: WebhookSender::new(webhook)?, links })
+    }
+
+    /// Checks what the configuration says of the web: where its pages are for recipients, if it has any.
+    pub fn check_web(&self) -> Result<Option<BaseUrl>, Failure> {
+        let web = &self.config.web;
+        if let Some(listen) = web.listen
+            && !listen.ip().is_loopback()
+            && !web.public
+        {
+            return Err(Failure::usage(format!(
+                "{}: {listen} is not a loopback address; expected one like 127.0.0.1:8080, or public = true beside it",
+                self.at("web.listen")
+            )));
+        }
+        let Some(base) = &web.base_url else { return Ok(None) };
+        if web.listen.is_none() {
+            let at = self.at("web.listen");
+            return Err(Failure::usage(format!(
+                "{at}: expected an address, since web.base_url is set and nothing would answer there"
+            )));
+        }
+        base.parse().map(Some).map_err(|fault| Failure::usage(format!("{}: {fault}", self.at("web.base_url"))))
+    }
+
+    /// The key of the links to leave by: in a file beside the database, made if there is none.
+    pub fn unsubscribe_key(&self, global: &Global) -> Result<UnsubscribeKey, Failure> {
+        let mut path = self.database(global).into_os_string();
+        path.push(KEY_SUFFIX);
+        Ok(UnsubscribeKey::open(Path::new(&path))?)
     }
 
     /// The limits on what leaves by each channel.

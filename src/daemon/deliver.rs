@@ -109,9 +109,15 @@ impl Deliverer {
         let channel = claimed.channel.clone();
         let wait = self.channels.begun(&channel, now).since(now);
         let (delivery, clock) = (Arc::clone(&self.delivery), Arc::clone(&self.clock));
+        let database = self.database.clone();
         let task = self.attempts.spawn(async move {
             if wait > Span::ZERO {
                 sleep(wait.to_std()).await;
+                let who = claimed.enrolment;
+                // Its recipient may have left meanwhile. A database that fails is no reason to hold an alert back.
+                if database.with(move |store| store.is_unsubscribed(who)).await.unwrap_or(false) {
+                    return not_attempted(claimed, clock.now());
+                }
             }
             attempt(&delivery, &*clock, claimed).await
         });
@@ -200,7 +206,8 @@ fn random() -> u64 {
     getrandom::u64().unwrap_or(u64::MAX)
 }
 
-async fn attempt(delivery: &Delivery, clock: &dyn Clock, claimed: Claimed) -> Attempted {
+async fn attempt(delivery: &Delivery, clock: &dyn Clock, mut claimed: Claimed) -> Attempted {
+    claimed.alert.unsubscribe_url = delivery.unsubscribe_url(claimed.enrolment);
     let secrets: Result<Vec<WebhookSecret>, _> = claimed.secret.iter().map(|secret| secret.parse()).collect();
     let (outcome, told) = match secrets {
         Ok(secrets) => {
@@ -219,6 +226,12 @@ async fn attempt(delivery: &Delivery, clock: &dyn Clock, claimed: Claimed) -> At
     log(&claimed, &outcome);
     let settlement = settlement(outcome, claimed.attempts, claimed.waits_since, clock.now(), random());
     Attempted { delivery_key: claimed.delivery_key, channel: claimed.channel, settlement, told }
+}
+
+/// What is left of a claim whose recipient is gone: settling drops it.
+fn not_attempted(claimed: Claimed, now: Timestamp) -> Attempted {
+    let settlement = Settlement::Retry { at: now, reason: "its recipient unsubscribed before the attempt".to_owned() };
+    Attempted { delivery_key: claimed.delivery_key, channel: claimed.channel, settlement, told: Told::Nothing }
 }
 
 fn too_old(reason: &str) -> String {

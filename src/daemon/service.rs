@@ -61,8 +61,14 @@ impl StopSignal {
         Ok(StopSignal(receive))
     }
 
+    /// A signal that is given when `true` is sent.
+    #[must_use]
+    pub fn from_channel(stop: watch::Receiver<bool>) -> StopSignal {
+        StopSignal(stop)
+    }
+
     /// Returns when it is time to stop.
-    async fn stopped(&mut self) {
+    pub async fn stopped(&mut self) {
         // A sender that is gone cannot ask to stop; then nobody else can either.
         if self.0.wait_for(|stop| *stop).await.is_err() {
             std::future::pending::<()>().await;
@@ -125,8 +131,9 @@ impl Service {
                  time, under the same ids; what was decided after the backup is decided again, under new ones"
             );
         }
-        let watch = Watch { since: clock.now(), stale_after, freshness: Freshness::Fresh };
-        let recovered = database.with(Store::recover_leases).await?;
+        let now = clock.now();
+        let watch = Watch { since: now, stale_after, freshness: Freshness::Fresh };
+        let recovered = database.with(move |store| store.recover_leases(now)).await?;
         if recovered > 0 {
             tracing::info!("{recovered} deliveries were under way when the daemon last stopped; they are attempted again");
         }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub enum DeliveryError {
     #[error("this is not a webhook secret: expected whsec_ and base64 of 24 to 64 bytes")]
     Secret,
-    #[error("cannot make a webhook secret: the system gives no random bytes")]
+    #[error("cannot make a secret: the system gives no random bytes")]
     Randomness(#[source] getrandom::Error),
     #[error("cannot set up the HTTP client for webhooks")]
     HttpClient(#[source] reqwest::Error),
@@ -22,6 +22,10 @@ pub enum DeliveryError {
     CaFile { path: PathBuf, fault: &'static str },
     #[error("cannot set up TLS for the SMTP server")]
     Tls(#[source] lettre::transport::smtp::Error),
+    #[error("'{text}' is not where pages can be: {fault}")]
+    BaseUrl { text: String, fault: &'static str },
+    #[error("cannot use the key of the unsubscribe links in {}", path.display())]
+    UnsubscribeKey { path: PathBuf, source: io::Error },
     #[error("cannot use {} for messages: expected a directory that can be written", path.display())]
     Directory { path: PathBuf, source: io::Error },
 }

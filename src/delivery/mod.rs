@@ -13,14 +13,14 @@ mod webhook;
 
 use crate::alert::Alert;
 use crate::plain::one_line;
-use crate::subscriber::{Destination, Preset};
+use crate::subscriber::{Destination, Enrolment, Preset};
 use crate::time::Timestamp;
 
 pub use email::{EmailSender, EmailSettings, MailTransport, Password, Sender, SmtpSecurity, SmtpServer};
 pub use error::DeliveryError;
 pub use outcome::{MAX_REASON_CHARS, Outcome};
 pub use signature::WebhookSecret;
-pub use unsubscribe::Unsubscribe;
+pub use unsubscribe::{BaseUrl, Unsubscribe, UnsubscribeKey, UnsubscribeLinks};
 pub use webhook::{PresetError, SCHEMA, WebhookSender, WebhookSettings, check_preset};
 
 /// Where email goes.
@@ -36,9 +36,17 @@ pub enum EmailChannel {
 pub struct Delivery {
     pub email: EmailChannel,
     pub webhook: WebhookSender,
+    /// What makes the links to leave by; without it messages have none.
+    pub links: Option<UnsubscribeLinks>,
 }
 
 impl Delivery {
+    /// The page on which this subscriber leaves, for [`Alert::unsubscribe_url`].
+    #[must_use]
+    pub fn unsubscribe_url(&self, who: Enrolment) -> Option<String> {
+        self.links.as_ref().map(|links| links.url(who))
+    }
+
     /// One attempt at `destination`. `preset` is the form of a webhook's message and `secrets` sign it (all of them); an
     /// email needs neither. `now` is the time of the attempt.
     pub async fn deliver(

@@ -313,6 +313,7 @@ pub(super) fn write_message(
         created_at: now,
         content: message.content.clone(),
         explanation: message.explanation.clone(),
+        unsubscribe_url: None,
     };
     let sql = "INSERT INTO outbox (subscriber_key, channel, alert_id, magnitude, alert, created_at, due_at, status)
                VALUES (:subscriber, :channel, :id, :magnitude, :alert, :now, :due_at, 'due')";

@@ -8,10 +8,11 @@ use rusqlite::{OptionalExtension, Row, Transaction, TransactionBehavior, named_p
 use serde::Deserialize;
 
 use super::rows::{At, Json, optional_at};
+use super::unsubscribe::{Waiting, drop_of_the_gone};
 use super::{Store, StoreError, queries, step};
 use crate::alert::Alert;
 use crate::channel::Channel;
-use crate::subscriber::{Destination, Preset};
+use crate::subscriber::{Destination, Enrolment, Preset};
 use crate::time::{Span, Timestamp};
 
 /// A delivery that this owner may attempt until the lease ends.
@@ -20,6 +21,8 @@ pub struct Claimed {
     pub delivery_key: i64,
     pub channel: Channel,
     pub alert: Alert,
+    /// Whose it is.
+    pub enrolment: Enrolment,
     pub destination: Destination,
     /// The form of a webhook's message.
     pub preset: Preset,
@@ -117,9 +120,14 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be written.
-    pub fn recover_leases(&mut self) -> Result<usize, StoreError> {
+    pub fn recover_leases(&mut self, now: Timestamp) -> Result<usize, StoreError> {
+        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let transaction = begin.map_err(step("begin recovering leases"))?;
         let sql = "UPDATE outbox SET status = 'due', lease_owner = NULL, lease_until = NULL WHERE status = 'leased'";
-        self.connection.execute(sql, []).map_err(step("recover leases"))
+        let recovered = transaction.execute(sql, []).map_err(step("recover leases"))?;
+        let dropped = drop_of_the_gone(&transaction, Waiting::All, now)?;
+        transaction.commit().map_err(step("commit the recovered leases"))?;
+        Ok(recovered.saturating_sub(dropped))
     }
 
     /// The first instant after `now` at which something becomes due or a lease runs out; `None` if nothing will.
@@ -165,7 +173,9 @@ fn claim_within(
     let expire = "UPDATE outbox SET status = 'due', lease_owner = NULL, lease_until = NULL
                   WHERE status = 'leased' AND lease_until <= ?1";
     let expired = transaction.prepare_cached(expire).and_then(|mut statement| statement.execute([At(claim.now)]));
-    expired.map_err(step("take back leases that ran out"))?;
+    if expired.map_err(step("take back leases that ran out"))? > 0 {
+        drop_of_the_gone(transaction, Waiting::All, claim.now)?;
+    }
     let places = first_in_line(transaction, claim, room).map_err(step("find due deliveries"))?;
     let mut claimed = Vec::with_capacity(places.len());
     for place in places {
@@ -258,6 +268,10 @@ fn settle_within(
                 })
             })
             .map_err(step("settle a delivery"))?;
+        if let Settlement::Retry { .. } = settlement {
+            // Whoever left while the attempt was under way gets no further one.
+            drop_of_the_gone(transaction, Waiting::One(*delivery_key), now)?;
+        }
         if let Settlement::Dead { reason, disable: true } = settlement
             && changed == 1
         {
@@ -297,6 +311,7 @@ fn claimed_from_row(row: &Row<'_>) -> rusqlite::Result<Claimed> {
         delivery_key: row.get("delivery_key")?,
         channel: Channel::from_text(row.get("channel")?),
         alert: row.get::<_, Json<Alert>>("alert")?.0,
+        enrolment: Enrolment { number: row.get("subscriber_key")?, at: row.get::<_, At>("enrolled_at")?.0 },
         destination,
         preset,
         secret: row.get("secret")?,

@@ -15,6 +15,7 @@ mod report;
 mod rows;
 mod subscribers;
 mod unlinked;
+mod unsubscribe;
 mod updates;
 mod withdrawals;
 
@@ -22,6 +23,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+
+use crate::time::Timestamp;
 
 pub use backup::{BackupPart, FromBackup};
 pub use decisions::{Candidate, Chunk, DispatchTask, Waking};
@@ -32,6 +35,7 @@ pub use lock::DaemonLock;
 pub use outbox::{DeliveryStatus, OutboxRow, Retried};
 pub use report::SubscriberReport;
 pub use subscribers::{StoredSubscriber, SubscriberKey};
+pub use unsubscribe::{Unsubscribing, Visitor};
 pub use updates::{Listener, UpdateChunk, UpdateTask, WaitingUpdate};
 
 /// How long a statement waits for another process's transaction.
@@ -47,6 +51,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0003_news.sql"),
     include_str!("../../migrations/0004_feed.sql"),
     include_str!("../../migrations/0005_outbox.sql"),
+    include_str!("../../migrations/0006_unsubscribe.sql"),
 ];
 
 /// The `application_id` that the first migration writes into the file.
@@ -87,6 +92,11 @@ pub enum StoreError {
     NoDelivery(String),
     #[error("delivery '{id}' is {found}: expected {expected}")]
     WrongStatus { id: String, found: String, expected: &'static str },
+    #[error(
+        "'{name}' unsubscribed by the link in a message at {at}: nothing is sent to it; `throttler subscriber resume {name} \
+         --despite-unsubscribe` undoes it, if its recipient asked for that"
+    )]
+    Unsubscribed { name: String, at: Timestamp },
     #[error("there is already a subscriber '{0}'; `throttler subscriber set` changes it")]
     SubscriberExists(String),
 }

@@ -120,7 +120,8 @@ pub(super) const DUE: &str = "SELECT o.delivery_key, o.magnitude, o.due_at
 
 /// All that is needed to attempt a delivery.
 pub(super) const CLAIMED: &str = "SELECT o.delivery_key, o.channel, o.alert, o.attempts,
-        coalesce(o.retried_at, o.created_at) AS waits_since, s.settings, s.secret
+        coalesce(o.retried_at, o.created_at) AS waits_since, s.settings, s.secret,
+        s.subscriber_key, s.created_at AS enrolled_at
     FROM outbox AS o JOIN subscribers AS s USING (subscriber_key) WHERE o.delivery_key = ?1";
 
 /// When something becomes due next, or a lease runs out, after an instant.

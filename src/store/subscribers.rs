@@ -3,11 +3,12 @@
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, named_params, params};
 
 use super::decisions::carry_over;
-use super::rows::{At, Json, Word};
+use super::rows::{At, Json, Word, optional_at};
+use super::unsubscribe::{Waiting, drop_of_the_gone};
 use super::{Store, StoreError, step};
 use crate::channel::Channel;
 use crate::limiter::Limiter;
-use crate::subscriber::{Standing, Subscriber, SubscriberName};
+use crate::subscriber::{Enrolment, Standing, Subscriber, SubscriberName};
 use crate::time::Timestamp;
 
 /// A subscriber's row.
@@ -22,6 +23,8 @@ pub struct StoredSubscriber {
     pub standing: Standing,
     /// Why it is disabled.
     pub standing_reason: Option<String>,
+    /// When its recipient left by the link in a message.
+    pub unsubscribed_at: Option<Timestamp>,
     pub created_at: Timestamp,
     /// When it was added or last resumed: what matched before is not news.
     pub active_since: Timestamp,
@@ -39,11 +42,20 @@ impl StoredSubscriber {
             subscriber: row.get::<_, Json<Subscriber>>("settings")?.0,
             standing: row.get::<_, Word<Standing>>("standing")?.0,
             standing_reason: row.get("standing_reason")?,
+            unsubscribed_at: optional_at(row, "unsubscribed_at")?,
             created_at: row.get::<_, At>("created_at")?.0,
             active_since: row.get::<_, At>("active_since")?.0,
             interest_since: row.get::<_, At>("interest_since")?.0,
             limiter: state.map(|bytes| Limiter::from_bytes(&bytes)).transpose().map_err(|fault| fault.to_string()),
         })
+    }
+}
+
+impl StoredSubscriber {
+    /// Which subscriber it is, whatever it is called.
+    #[must_use]
+    pub fn enrolment(&self) -> Enrolment {
+        Enrolment { number: self.key.0, at: self.created_at }
     }
 }
 
@@ -116,12 +128,9 @@ impl Store {
         let transaction = begin.map_err(step("begin changing a subscriber"))?;
         let before = by_name(&transaction, &changed.name)?;
         let interest_since = if before.subscriber.interest == changed.interest { before.interest_since } else { now };
-        // A new destination gets a new chance.
-        let standing = if before.standing == Standing::Disabled && before.subscriber.destination != changed.destination {
-            Standing::Active
-        } else {
-            before.standing
-        };
+        // A new destination gets a new chance, unless it is a person who left.
+        let new_chance = before.unsubscribed_at.is_none() && before.subscriber.destination != changed.destination;
+        let standing = if before.standing == Standing::Disabled && new_chance { Standing::Active } else { before.standing };
         transaction
             .execute(
                 "UPDATE subscribers
@@ -157,17 +166,31 @@ impl Store {
     }
 
     /// Pauses or resumes a subscriber. What comes while it is paused is not news later; what was withheld before is told.
+    /// `despite_unsubscribe` also resumes one whose recipient left: what waited for it then is not sent any more.
     ///
     /// # Errors
-    /// [`StoreError::NoSubscriber`] if there is none of this name.
-    pub fn set_standing(&mut self, name: &SubscriberName, standing: Standing, now: Timestamp) -> Result<(), StoreError> {
+    /// [`StoreError::NoSubscriber`] if there is none of this name; [`StoreError::Unsubscribed`] if its recipient left.
+    pub fn set_standing(
+        &mut self,
+        name: &SubscriberName,
+        standing: Standing,
+        despite_unsubscribe: bool,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let transaction = begin.map_err(step("begin changing a subscriber's standing"))?;
+        let before = by_name(&transaction, name)?;
+        if let Some(at) = before.unsubscribed_at.filter(|_| !despite_unsubscribe) {
+            return Err(StoreError::Unsubscribed { name: name.to_string(), at });
+        }
+        drop_of_the_gone(&transaction, Waiting::Of(before.key), now)?;
         let sql = "UPDATE subscribers
-                   SET standing = :standing, standing_reason = NULL,
+                   SET standing = :standing, standing_reason = NULL, unsubscribed_at = NULL,
                        active_since = iif(:standing = 'active' AND standing <> 'active', :now, active_since)
-                   WHERE name = :name AND removed_at IS NULL";
-        let parameters = named_params! { ":name": name.as_str(), ":standing": Word(standing), ":now": At(now) };
-        let changed = self.connection.execute(sql, parameters).map_err(step("change a subscriber's standing"))?;
-        if changed == 1 { Ok(()) } else { Err(StoreError::NoSubscriber(name.to_string())) }
+                   WHERE subscriber_key = :key";
+        let parameters = named_params! { ":key": before.key.0, ":standing": Word(standing), ":now": At(now) };
+        transaction.execute(sql, parameters).map_err(step("change a subscriber's standing"))?;
+        transaction.commit().map_err(step("commit a subscriber's standing"))
     }
 
     /// Removes a subscriber: its name is free again, what waits in the outbox is dropped, the ledger keeps what was decided.

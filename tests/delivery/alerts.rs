@@ -69,6 +69,7 @@ pub fn event_alert() -> Alert {
         created_at: at("2025-07-29T23:30:00Z"),
         content: Content::Event { event: Box::new(great()), late: false, unconfirmed: false },
         explanation: explanation(),
+        unsubscribe_url: None,
     }
 }
 

@@ -455,12 +455,12 @@ async fn each_destination_goes_its_way_and_without_email_the_log_tells() {
     crypto();
     let webhook = || WebhookSender::new(WebhookSettings::default()).expect("sender");
     let email = Destination::Email(anna());
-    let logging = Delivery { email: EmailChannel::Log, webhook: webhook() };
+    let logging = Delivery { email: EmailChannel::Log, webhook: webhook(), links: None };
     let outcome = logging.deliver(&email, &Preset::Json, &[], &event_alert(), now()).await;
     assert_eq!(outcome, Outcome::Delivered { detail: "logged only: no [email] is configured".into() });
     let server = Server::start(Script::default()).await;
     let sender = EmailSender::new(&settings(&format!("smtp://127.0.0.1:{}", server.port))).expect("sender");
-    let delivery = Delivery { email: EmailChannel::Sender(Box::new(sender)), webhook: webhook() };
+    let delivery = Delivery { email: EmailChannel::Sender(Box::new(sender)), webhook: webhook(), links: None };
     assert!(matches!(delivery.deliver(&email, &Preset::Json, &[], &digest_alert(), now()).await, Outcome::Delivered { .. }));
     assert!(server.mails()[0].text.contains("3 events withheld"));
     let hook = Destination::Webhook("https://127.0.0.1/".parse().expect("URL"));

@@ -217,7 +217,7 @@ async fn the_command_line_writes_while_the_daemon_decides() {
             let mut store = throttler::store::Store::open_existing(&path).expect("the database opens");
             let added = mailed(&format!("new{at}"));
             store.add_subscribers(&[(added.clone(), None)], now).expect("added");
-            store.set_standing(&added.name, Standing::Paused, now).expect("paused");
+            store.set_standing(&added.name, Standing::Paused, false, now).expect("paused");
             store.set_subscriber(&added, None, now).expect("set");
             store.remove_subscriber(&added.name, now).expect("removed");
         }

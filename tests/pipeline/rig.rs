@@ -138,6 +138,7 @@ impl Rig {
         let delivery = Delivery {
             email: EmailChannel::Sender(Box::new(EmailSender::new(&email).expect("a directory for mail"))),
             webhook: WebhookSender::new(webhook).expect("an HTTP client"),
+            links: None,
         };
         let rules = EventRules {
             min_magnitude: magnitude(4.5),
@@ -189,7 +190,8 @@ impl Rig {
         let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&self.clock);
         let ingester =
             Ingester { feed, rules: self.rules, database: database.clone(), clock: Arc::clone(&clock), gaps, vanished };
-        database.with(Store::recover_leases).await.expect("leases are recovered");
+        let now = clock.now();
+        database.with(move |store| store.recover_leases(now)).await.expect("leases are recovered");
         let deliverer = Deliverer::new(database.clone(), Arc::clone(&self.delivery), clock);
         self.open = Some(Open { database, ingester, deliverer });
     }
@@ -279,7 +281,7 @@ impl Rig {
     }
 
     pub fn stand(&self, who: &str, standing: Standing) {
-        self.store().set_standing(&name(who), standing, self.clock.now()).expect("the standing changes");
+        self.store().set_standing(&name(who), standing, false, self.clock.now()).expect("the standing changes");
     }
 
     pub fn set(&self, who: &str, change: impl FnOnce(&mut Subscriber)) {

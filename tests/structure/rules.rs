@@ -13,11 +13,13 @@ const CORE_CRATES: [&str; 8] = ["std", "serde", "thiserror", "chrono", "chrono_t
 /// What of `std` the core stays away from.
 const STD_OUTSIDE: [&str; 8] = ["env", "fs", "io", "net", "os", "process", "sync", "thread"];
 /// Crates that live in one room or two.
-const HOMES: [(&str, &[&str]); 16] = [
+const HOMES: [(&str, &[&str]); 18] = [
     ("anyhow", &["cli"]),
     ("clap", &["cli"]),
     ("comfy_table", &["cli"]),
     ("hmac", &["delivery"]),
+    ("hyper", &["web"]),
+    ("hyper_util", &["web"]),
     ("indicatif", &["cli"]),
     ("lettre", &["delivery"]),
     ("minijinja", &["delivery"]),

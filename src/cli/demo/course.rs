@@ -130,6 +130,7 @@ impl Stages {
         let delivery = Delivery {
             email: EmailChannel::Sender(Box::new(EmailSender::new(&settings)?)),
             webhook: WebhookSender::new(webhook)?,
+            links: None,
         };
         let feed = Feed::new(server.feed_url().parse()?, &Settings::default())?;
         let rules = EventRules {

@@ -68,7 +68,13 @@ pub(super) enum SubscriberCommand {
     /// Pause a subscriber: nothing is decided for it or sent to it
     Pause(Named),
     /// Resume a paused or disabled subscriber: what came in between is not news, what was withheld before is told
-    Resume(Named),
+    Resume {
+        #[command(flatten)]
+        who: Named,
+        /// Also one whose recipient unsubscribed; only if that recipient asked for it
+        #[arg(long)]
+        despite_unsubscribe: bool,
+    },
     /// Remove a subscriber: what waits for it is dropped, the ledger keeps its decisions
     Remove(Named),
     /// Add subscribers from a JSON file as `export` writes it, all or none
@@ -127,8 +133,10 @@ pub(super) fn run(global: &Global, command: SubscriberCommand) -> Result<(), Fai
         SubscriberCommand::Show { name, secret, format } => show::one(&open_existing_store(global)?, &name, secret, format),
         SubscriberCommand::Set { name, flags, new_secret } => set(global, &name, &flags, new_secret),
         SubscriberCommand::Test { name, format } => test::run(global, &name, format),
-        SubscriberCommand::Pause(Named { name }) => stand(global, &name, Standing::Paused, "paused"),
-        SubscriberCommand::Resume(Named { name }) => stand(global, &name, Standing::Active, "resumed"),
+        SubscriberCommand::Pause(Named { name }) => stand(global, &name, Standing::Paused, false, "paused"),
+        SubscriberCommand::Resume { who: Named { name }, despite_unsubscribe } => {
+            stand(global, &name, Standing::Active, despite_unsubscribe, "resumed")
+        }
         SubscriberCommand::Remove(Named { name }) => {
             open_existing_store(global)?.remove_subscriber(&name, SystemClock.now())?;
             output::print(&format!("Removed {name}. The ledger keeps what was decided for it.\n"))
@@ -182,8 +190,14 @@ fn set(global: &Global, name: &SubscriberName, flags: &SubscriberFlags, replace_
     ))
 }
 
-fn stand(global: &Global, name: &SubscriberName, standing: Standing, done: &str) -> Result<(), Failure> {
-    open_existing_store(global)?.set_standing(name, standing, SystemClock.now())?;
+fn stand(
+    global: &Global,
+    name: &SubscriberName,
+    standing: Standing,
+    despite_unsubscribe: bool,
+    done: &str,
+) -> Result<(), Failure> {
+    open_existing_store(global)?.set_standing(name, standing, despite_unsubscribe, SystemClock.now())?;
     output::print(&format!("{name} is {done}.\n"))
 }
 

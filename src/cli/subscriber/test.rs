@@ -23,7 +23,7 @@ pub(super) fn run(global: &Global, name: &SubscriberName, format: Format) -> Res
     let stored = store.subscriber(name)?;
     let subscriber = &stored.subscriber;
     install_crypto();
-    let delivery = loaded.delivery()?;
+    let delivery = loaded.delivery(global)?;
     if matches!((&subscriber.destination, &delivery.email), (Destination::Email(_), EmailChannel::Log)) {
         return Err(Failure::usage(format!("{}: expected where mail goes, since {name} gets email", loaded.at("email.smtp"))));
     }
@@ -31,7 +31,8 @@ pub(super) fn run(global: &Global, name: &SubscriberName, format: Format) -> Res
     let now = SystemClock.now();
     // What it says of the limit is as things stand; of one that cannot be read, as if nothing were spent.
     let limiter = stored.limiter_at(now).unwrap_or_else(|_| Limiter::new(subscriber.policy.limit));
-    let alert = Alert::exercise(name.to_string(), explain(subscriber, &limiter, REASON.to_owned(), now), now);
+    let mut alert = Alert::exercise(name.to_string(), explain(subscriber, &limiter, REASON.to_owned(), now), now);
+    alert.unsubscribe_url = delivery.unsubscribe_url(stored.enrolment());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = runtime.block_on(async {
         let outcome = delivery.deliver(&subscriber.destination, &subscriber.preset, &secrets, &alert, now).await;

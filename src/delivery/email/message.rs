@@ -44,10 +44,11 @@ pub(super) enum ComposeError {
 /// The message of `alert` to one recipient.
 pub(super) fn compose(from: &Mailbox, to: &Address, alert: &Alert) -> Result<Composed, ComposeError> {
     let to: MailAddress = to.as_str().parse().map_err(ComposeError::Address)?;
-    let unsubscribe = Unsubscribe::by_mail(from.email.as_ref(), &alert.subscriber);
+    let unsubscribe = Unsubscribe::by_mail(from.email.as_ref(), &alert.subscriber).or_on(alert.unsubscribe_url.as_deref());
     let rendered = render(alert, &unsubscribe);
     let id = id_of(&alert.id);
     let message_id = |id: &str| format!("<{id}@{}>", from.email.domain());
+    let (leave, one_click) = unsubscribe.headers();
     let mut builder = Message::builder()
         .from(from.clone())
         .to(Mailbox::new(None, to.clone()))
@@ -55,7 +56,10 @@ pub(super) fn compose(from: &Mailbox, to: &Address, alert: &Alert) -> Result<Com
         .date(UNIX_EPOCH + since_epoch(alert.created_at))
         .message_id(Some(message_id(&id)))
         .raw_header(plain_header("Auto-Submitted", "auto-generated"))
-        .raw_header(plain_header("List-Unsubscribe", &format!("<{}>", unsubscribe.url())));
+        .raw_header(plain_header("List-Unsubscribe", &leave));
+    if let Some(one_click) = one_click {
+        builder = builder.raw_header(plain_header("List-Unsubscribe-Post", one_click));
+    }
     if let Some(first) = alert.follows() {
         // Mail programs show it under the message that first told of the event.
         let first = message_id(&id_of(first));
@@ -80,7 +84,7 @@ fn parts(id: &str, rendered: Rendered) -> MultiPart {
         .singlepart(part(ContentType::TEXT_HTML, rendered.html))
 }
 
-/// A header whose value is short, in ASCII and without spaces: it is not folded.
+/// A header whose value is in ASCII and shorter than a line may be (998 bytes): it is not folded.
 fn plain_header(name: &'static str, value: &str) -> HeaderValue {
     HeaderValue::dangerous_new_pre_encoded(HeaderName::new_from_ascii_str(name), value.to_owned(), value.to_owned())
 }

@@ -29,6 +29,9 @@ struct Body<'a> {
     #[serde(flatten)]
     content: BodyContent<'a>,
     limit: Limit<'a>,
+    /// Where the operator has such pages: a POST of `List-Unsubscribe=One-Click` to it ends the subscription (RFC 8058).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unsubscribe_url: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -143,6 +146,7 @@ fn body(alert: &Alert) -> Body<'_> {
             retry_at: explanation.retry_at,
             reset_at: explanation.reset_at,
         },
+        unsubscribe_url: alert.unsubscribe_url.as_deref(),
     }
 }
 
