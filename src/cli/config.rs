@@ -38,7 +38,7 @@ fn check(global: &Global) -> Result<(), Failure> {
     loaded.event_rules()?;
     let fdsn = loaded.fdsn()?.map_or("none".to_owned(), |fdsn| fdsn.url().to_string());
     loaded.check_delivery()?;
-    loaded.check_web()?;
+    let base = loaded.check_web()?;
     loaded.egress()?;
     let source = loaded.path.as_ref().map_or("no file, only defaults".to_owned(), |path| path.display().to_string());
     let email = loaded.config.email.smtp.as_deref().unwrap_or("none: what would be sent is logged");
@@ -52,6 +52,14 @@ fn check(global: &Global) -> Result<(), Failure> {
             "webhooks",
             if loaded.config.webhook.allow_private { "public and private addresses" } else { "https to public addresses" }
                 .to_owned(),
+        ),
+        (
+            "web",
+            match (loaded.config.web.listen, base) {
+                (None, _) => "nothing listens".to_owned(),
+                (Some(listen), None) => format!("{listen}, no links to unsubscribe"),
+                (Some(listen), Some(base)) => format!("{listen}, which recipients reach as {base}"),
+            },
         ),
     ];
     output::print(&format!("The configuration is in order.\n\n{}", output::pairs(&rows)))

@@ -171,11 +171,17 @@ impl FromStr for BaseUrl {
     }
 }
 
+impl fmt::Display for BaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.as_str().trim_end_matches('/'))
+    }
+}
+
 impl UnsubscribeLinks {
     /// The page of a subscriber.
     #[must_use]
     pub fn url(&self, who: Enrolment) -> String {
-        format!("{}/unsubscribe/{}", self.base.0.as_str().trim_end_matches('/'), self.key.token(who))
+        format!("{}/unsubscribe/{}", self.base, self.key.token(who))
     }
 }
 
@@ -231,5 +237,57 @@ impl Unsubscribe {
     fn mailto(&self) -> String {
         let address = utf8_percent_encode(&self.address, ESCAPED_IN_ADDRESS);
         format!("mailto:{address}?subject={}", utf8_percent_encode(&self.subject, ESCAPED))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Timestamp;
+
+    #[test]
+    fn pages_are_where_one_click_may_be() {
+        for (text, shown) in [
+            ("https://alerts.example.org", "https://alerts.example.org"),
+            ("https://example.org/quakes/", "https://example.org/quakes"),
+            ("http://127.0.0.1:8080", "http://127.0.0.1:8080"),
+            ("http://[::1]/", "http://[::1]"),
+        ] {
+            assert_eq!(text.parse::<BaseUrl>().expect(text).to_string(), shown);
+        }
+        let long = format!("https://example.org/{}", "x".repeat(200));
+        for text in [
+            "",
+            "alerts.example.org",
+            "http://alerts.example.org",
+            "ftp://example.org",
+            "https://a:b@example.org",
+            "https://example.org/?x",
+            "https://example.org/#x",
+            &long,
+        ] {
+            assert!(text.parse::<BaseUrl>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_bit_of_a_token_and_of_whose_it_is_counts() {
+        let at = Timestamp::saturating_from_ticks(1_000);
+        let who = Enrolment { number: 7, at };
+        let (key, other) = (UnsubscribeKey([1; KEY_BYTES]), UnsubscribeKey([2; KEY_BYTES]));
+        let token = key.token(who);
+        assert_eq!((token.len(), UnsubscribeKey::claimed_number(&token)), (32, Some(7)));
+        assert!(key.verifies(&token, who) && !other.verifies(&token, who));
+        assert!(!key.verifies(&token, Enrolment { number: 8, at }));
+        assert!(!key.verifies(&token, Enrolment { number: 7, at: Timestamp::saturating_from_ticks(1_001) }));
+        let bytes = URL_SAFE_NO_PAD.decode(&token).expect("a token");
+        for bit in NUMBER_BYTES * 8..bytes.len() * 8 {
+            let mut wrong = bytes.clone();
+            wrong[bit / 8] ^= 1 << (bit % 8);
+            assert!(!key.verifies(&URL_SAFE_NO_PAD.encode(wrong), who), "bit {bit}");
+        }
+        for text in ["", "x", &token[1..], &token[..24]] {
+            assert!(!key.verifies(text, who) && UnsubscribeKey::claimed_number(text).is_none(), "{text}");
+        }
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::Web;
 use crate::daemon::with_causes;
 use crate::freshness::Freshness;
-use crate::time::{Span, Timestamp};
+use crate::time::{Span, TICKS_PER_SECOND, Timestamp};
 
 /// A daemon that has had something to send for longer than this, and no room for it, is behind.
 const MAX_BACKLOG: Span = Span::from_seconds(900);
@@ -44,7 +44,7 @@ pub(super) async fn ready(State(web): State<Arc<Web>>) -> Response {
         },
         "outbox": {
             "overdue_since": overdue_since,
-            "overdue_seconds": overdue_since.map(|since| now.since(since).as_seconds()),
+            "overdue_seconds": overdue_since.map(|since| now.since(since).ticks() / TICKS_PER_SECOND.unsigned_abs()),
         },
     });
     answer(status, &body)

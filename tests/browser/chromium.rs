@@ -29,6 +29,8 @@ pub struct Chromium {
     messages: Receiver<Value>,
     next_id: u64,
     session: String,
+    /// How many pages have been loaded.
+    loads: u64,
     /// What the page complained of.
     complaints: Vec<String>,
     _profile: TempDir,
@@ -72,8 +74,8 @@ impl Chromium {
                 }
             }
         });
-        let (next_id, session, complaints) = (1, String::new(), Vec::new());
-        let mut browser = Chromium { process, commands, messages, next_id, session, complaints, _profile: profile };
+        let (next_id, session, loads, complaints) = (1, String::new(), 0, Vec::new());
+        let mut browser = Chromium { process, commands, messages, next_id, session, loads, complaints, _profile: profile };
         browser.attach();
         Some(browser)
     }
@@ -128,6 +130,15 @@ impl Chromium {
         }
     }
 
+    /// Clicks on what leads to another page, and waits until that is loaded.
+    pub fn follow(&mut self, element: &str) {
+        let before = self.loads;
+        self.click(element);
+        if self.loads == before {
+            self.wait(|message| message["method"] == "Page.loadEventFired");
+        }
+    }
+
     /// Presses a key, like `ArrowRight`.
     pub fn press(&mut self, key: &str) {
         for kind in ["keyDown", "keyUp"] {
@@ -173,6 +184,7 @@ impl Chromium {
             match message["method"].as_str() {
                 Some("Runtime.exceptionThrown") => self.complaints.push(parameters["exceptionDetails"].to_string()),
                 Some("Runtime.consoleAPICalled") => self.complaints.push(parameters["args"].to_string()),
+                Some("Page.loadEventFired") => self.loads += 1,
                 Some("Log.entryAdded") => self.complaints.push(parameters["entry"].to_string()),
                 _ => {}
             }

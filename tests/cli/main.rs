@@ -25,4 +25,5 @@ mod subscribers;
 #[path = "../feed/usgs.rs"]
 #[allow(dead_code, reason = "its summary feeds are for the tests of the pipeline")]
 mod usgs;
+mod web;
 mod whole_way;

@@ -73,6 +73,12 @@ pub fn event_alert() -> Alert {
     }
 }
 
+/// The same alert of an installation that has pages to unsubscribe on.
+pub fn leavable_alert() -> Alert {
+    let page = "https://alerts.example.org/unsubscribe/AAAAAAAAAAHs3kQ0Tt0Zb2pZ0a9vO3mC".to_owned();
+    Alert { unsubscribe_url: Some(page), ..event_alert() }
+}
+
 /// The same alert, after an outage.
 pub fn late_alert() -> Alert {
     let mut alert = event_alert();

@@ -9,7 +9,7 @@ use throttler::delivery::{
 use throttler::subscriber::{Address, Destination, Preset};
 use throttler::time::Span;
 
-use crate::alerts::{digest_alert, event_alert, hostile_alert, update_alert, withdrawal_alert};
+use crate::alerts::{digest_alert, event_alert, hostile_alert, leavable_alert, update_alert, withdrawal_alert};
 use crate::smtp_server::{Fault, Script, Server};
 use crate::tls::Authority;
 use crate::webhook::{crypto, now};
@@ -57,6 +57,13 @@ async fn a_message_is_byte_for_byte_as_agreed() {
     insta::assert_snapshot!("event.eml", text.replace("\r\n", "\n"));
     assert_eq!(written(&event_alert()).await.1, text, "a repeat is the same");
     assert_ne!(written(&digest_alert()).await.0, name);
+}
+
+#[tokio::test]
+async fn with_a_page_one_click_is_enough() {
+    let (_, text) = written(&leavable_alert()).await;
+    assert!(text.is_ascii() && text.lines().all(|line| line.len() <= 998));
+    insta::assert_snapshot!("one_click.eml", text.replace("\r\n", "\n"));
 }
 
 #[tokio::test]

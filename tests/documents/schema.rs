@@ -51,6 +51,7 @@ fn the_schema_tells_every_key() {
         (&event, &schema["properties"]),
         (&digest, &schema["properties"]),
         (&body("exercise.json"), &schema["properties"]),
+        (&body("one_click.json"), &schema["properties"]),
         (&event["event"], &schema["$defs"]["event"]["properties"]),
         (&event["limit"], &schema["$defs"]["limit"]["properties"]),
         (&digest["digest"], &schema["$defs"]["digest"]["properties"]),

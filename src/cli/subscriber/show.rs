@@ -79,6 +79,9 @@ fn settings(stored: &StoredSubscriber) -> Value {
     }
     value["standing"] = json!(stored.standing);
     value["standing_reason"] = json!(stored.standing_reason);
+    if let Some(at) = stored.unsubscribed_at {
+        value["unsubscribed_at"] = json!(at);
+    }
     value["created_at"] = json!(stored.created_at);
     value["promise"] = json!(promise.to_string());
     value["most_in_any_window"] = json!(promise.most_in_any_window);

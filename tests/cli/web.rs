@@ -1,0 +1,101 @@
+//! The daemon's web listener as its operator and a recipient have it.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+use crate::daemon::{Daemon, mails, number, place, wait_for_first_poll};
+use crate::place::{Place, quake, wait_for};
+
+/// A place with more in its configuration.
+fn with(more: &str) -> Place {
+    let place = place();
+    let before = fs::read_to_string(place.path("throttler.toml")).expect("the configuration");
+    place.write("throttler.toml", &format!("{before}{more}"));
+    place
+}
+
+/// Where the daemon says that it answers.
+fn address(place: &Place) -> String {
+    wait_for("it listens", || {
+        let log = fs::read_to_string(place.path("log")).ok()?;
+        let (_, rest) = log.rsplit_once("answers on http://")?;
+        Some(rest.lines().next()?.trim().to_owned())
+    })
+}
+
+fn ask(address: &str, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.write_all(request.as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+#[test]
+fn a_letter_leads_to_a_click_and_the_click_ends_the_letters() {
+    let place = with("[web]\nlisten = \"127.0.0.1:0\"\nbase_url = \"https://alerts.example.org\"\n");
+    place.run(&["subscriber", "add", "anna", "--email", "anna@example.org"]).ok();
+    let daemon = Daemon::start(&place);
+    wait_for_first_poll(&place);
+    let first = quake("first", 6.0);
+    place.feed(std::slice::from_ref(&first));
+    wait_for("the letter", || (mails(&place).len() == 1).then_some(()));
+    let letter = fs::read_dir(place.path("mail")).expect("mail").next().expect("a letter").expect("an entry").path();
+    let letter = fs::read_to_string(letter).expect("the letter");
+    let header = |name: &str| letter.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().to_owned();
+    assert_eq!(header("List-Unsubscribe-Post: "), "List-Unsubscribe=One-Click", "{letter}");
+    let list = header("List-Unsubscribe: ");
+    let path = list.strip_prefix("<https://alerts.example.org").and_then(|rest| rest.split_once('>')).expect("a link").0;
+    assert!(list.ends_with(">, <mailto:alerts@example.org?subject=unsubscribe%20anna>"), "{list}");
+
+    // Another daemon, with the same key: the link still leads there.
+    assert!(daemon.stop().success());
+    fs::remove_file(place.path("log")).expect("the log");
+    let daemon = Daemon::start(&place);
+    let address = address(&place);
+    assert!(ask(&address, "GET /healthz HTTP/1.1\r\nHost: test\r\n\r\n").ends_with("\r\n\r\nok\n"));
+    let body = "List-Unsubscribe=One-Click";
+    let form = "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 26";
+    let answer = ask(&address, &format!("POST {path} HTTP/1.1\r\nHost: test\r\n{form}\r\n\r\n{body}"));
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+
+    let shown = place.run(&["subscriber", "show", "anna"]).ok();
+    assert!(shown.contains("disabled: unsubscribed by its recipient at "), "{shown}");
+    let listed = place.run(&["subscriber", "list", "--format", "json"]).json();
+    assert!(listed["subscribers"][0]["unsubscribed_at"].is_string(), "{listed}");
+    place.feed(&[first, quake("second", 7.5)]);
+    let decided = "SELECT count(*) FROM events WHERE dispatch_from IS NULL HAVING count(*) = 2";
+    wait_for("the second event is decided", || number(&place, decided));
+    assert_eq!(mails(&place).len(), 1);
+
+    let refused = place.run(&["subscriber", "resume", "anna"]);
+    assert_eq!(refused.status, Some(2));
+    assert!(refused.err.contains("--despite-unsubscribe"), "{}", refused.err);
+    assert_eq!(place.run(&["subscriber", "resume", "anna", "--despite-unsubscribe"]).ok(), "anna is resumed.\n");
+    assert!(daemon.stop().success());
+}
+
+#[test]
+fn what_cannot_listen_says_so_at_the_start() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("its address");
+    let ran = with(&format!("[web]\nlisten = \"{address}\"\n")).run(&["run"]);
+    assert_eq!(ran.status, Some(1));
+    let last = ran.err.lines().last().unwrap_or_default();
+    assert!(last.starts_with(&format!("throttler: throttler.toml: web.listen: cannot listen on {address}: ")), "{}", ran.err);
+    for (more, expected) in [
+        ("listen = \"0.0.0.0:8080\"", "web.listen: 0.0.0.0:8080 is not a loopback address"),
+        ("base_url = \"https://example.org\"", "web.listen: expected an address, since web.base_url is set"),
+        (
+            "listen = \"127.0.0.1:0\"\nbase_url = \"http://example.org\"",
+            "web.base_url: 'http://example.org' is not where pages can be",
+        ),
+    ] {
+        for command in [&["run"][..], &["config", "check"]] {
+            let ran = with(&format!("[web]\n{more}\n")).run(command);
+            assert_eq!(ran.status, Some(2), "{more}: {}", ran.err);
+            assert!(ran.err.contains(expected), "{}", ran.err);
+        }
+    }
+}

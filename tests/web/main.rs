@@ -1,0 +1,12 @@
+//! The web listener over real sockets: pages, health, and clients that mean no good.
+
+mod health;
+mod limits;
+mod pages;
+#[path = "../pipeline/receiver.rs"]
+#[allow(dead_code, reason = "its failures are for the tests of the pipeline")]
+mod receiver;
+#[path = "../pipeline/rig.rs"]
+#[allow(dead_code, reason = "most of it is for the tests of the pipeline")]
+mod rig;
+mod site;
