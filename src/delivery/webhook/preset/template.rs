@@ -71,7 +71,7 @@ fn environment(kind: TemplateKind) -> Environment<'static> {
 /// The keys of the standard body, all of them, and `text`: the message in words.
 fn variables(alert: &Alert, facts: &Facts) -> Json {
     let mut variables = body::value(alert);
-    for key in KEYS_OF_KINDS {
+    for key in KEYS_OF_KINDS.into_iter().chain(["unsubscribe_url"]) {
         if variables.get(key).is_none() {
             variables[key] = Json::Null;
         }
