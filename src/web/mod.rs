@@ -44,7 +44,6 @@ pub struct Watching {
 
 impl Web {
     /// Everything that is served.
-    #[must_use]
     pub fn routes(self) -> Router {
         Router::new()
             .route("/healthz", get(health::live))

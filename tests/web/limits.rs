@@ -32,7 +32,7 @@ async fn too_much_is_refused() {
     assert_eq!(site.raw(&chunked).await.status, 413);
     let long = site.raw(&format!("GET / HTTP/1.1\r\nHost: test\r\nX: {}\r\n\r\n", "x".repeat(7_900))).await;
     assert_eq!(long.status, 404, "as long as a head may be");
-    let many: String = (0..100).map(|n| format!("X-{n}: y\r\n")).collect();
+    let many = "X: y\r\n".repeat(100);
     assert_eq!(site.raw(&format!("GET / HTTP/1.1\r\nHost: test\r\n{many}\r\n")).await.status, 431);
     assert_eq!(rig.number("SELECT count(*) FROM subscribers WHERE standing = 'active'"), 1);
 }

@@ -84,8 +84,8 @@ async fn both_encodings_do_and_nothing_else_does() {
     }
     assert_eq!(site.raw(&format!("PUT {path} HTTP/1.1\r\nHost: test\r\nContent-Length: 0\r\n\r\n")).await.status, 405);
     assert_eq!(standing(&rig, "anna").0, Standing::Active);
-    let parts = format!("--b\r\nContent-Disposition: form-data; name=\"List-Unsubscribe\"\r\n\r\nOne-Click\r\n--b--\r\n");
-    assert_eq!(site.post(&path, "multipart/form-data; boundary=b", &parts).await.status, 200);
+    let parts = "--b\r\nContent-Disposition: form-data; name=\"List-Unsubscribe\"\r\n\r\nOne-Click\r\n--b--\r\n";
+    assert_eq!(site.post(&path, "multipart/form-data; boundary=b", parts).await.status, 200);
     assert_eq!(standing(&rig, "anna").0, Standing::Disabled);
 }
 
@@ -104,7 +104,7 @@ async fn no_other_link_tells_or_does_anything() {
         "/unsubscribe/".to_owned() + &site.key.token(Enrolment { at: stored.at.plus(Span::from_millis(1)), ..stored }),
         gone,
         "/unsubscribe/anna".to_owned(),
-        format!("{}A", path),
+        format!("{path}A"),
         path[..path.len() - 1].to_owned(),
     ];
     for link in &links {
@@ -122,7 +122,7 @@ async fn nothing_comes_after_unsubscribing_and_the_books_are_right() {
     let mut rig = rig(&["anna", "ben"]).await;
     let site = Site::start(&mut rig).await;
     let quake = Quake::new(&rig, "first", 6.0, 60);
-    rig.show(&[quake.clone()]);
+    rig.show(std::slice::from_ref(&quake));
     rig.poll().await;
     rig.dispatch().await;
     assert_eq!(site.one_click(&site.path(&rig, "anna")).await.status, 200);
