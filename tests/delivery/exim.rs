@@ -92,21 +92,21 @@ fn start_session(command: &mut Command, stream: &TcpStream) -> Child {
 fn configure(authority: &Authority, directory: &Path) {
     let owner = std::fs::metadata(directory).expect("the directory");
     let (user, group) = if owner.uid() == 0 { (NOBODY, NOBODY) } else { (owner.uid(), owner.gid()) };
-    let [certificate, key] = authority.server_files("127.0.0.1", directory);
-    let mail = directory.join("mail");
-    std::fs::create_dir(&mail).expect("a directory");
-    let configuration = directory.join("exim.conf");
+    let (certificate, key) = authority.issue("127.0.0.1");
+    std::fs::create_dir(directory.join("mail")).expect("a directory");
+    std::fs::write(directory.join("server.pem"), certificate.pem()).expect("write");
+    std::fs::write(directory.join("server.key"), key.serialize_pem()).expect("write");
     let text = include_str!("exim.conf")
         .replace("@DIRECTORY@", directory.to_str().expect("UTF-8"))
         .replace("@OWNER@", &user.to_string())
         .replace("@GROUP@", &group.to_string())
         .replace("@USER@", USER)
         .replace("@PASSWORD@", PASSWORD);
-    std::fs::write(&configuration, text).expect("write");
+    std::fs::write(directory.join("exim.conf"), text).expect("write");
     if owner.uid() == 0 {
         // The configuration stays root's: Exim runs no other with root's rights.
-        for path in [directory, &mail, &certificate, &key] {
-            chown(path, Some(user), Some(group)).expect("root may give away");
+        for name in ["", "mail", "server.pem", "server.key"] {
+            chown(directory.join(name), Some(user), Some(group)).expect("root may give away");
         }
     }
 }

@@ -35,17 +35,8 @@ impl Authority {
         TlsAcceptor::from(Arc::new(config))
     }
 
-    /// A certificate for this name or address and its key, as PEM files in `directory`.
-    pub fn server_files(&self, name: &str, directory: &Path) -> [PathBuf; 2] {
-        let (certificate, key) = self.issue(name);
-        [("server.pem", certificate.pem()), ("server.key", key.serialize_pem())].map(|(file, text)| {
-            let path = directory.join(file);
-            std::fs::write(&path, text).expect("write");
-            path
-        })
-    }
-
-    fn issue(&self, name: &str) -> (Certificate, KeyPair) {
+    /// A certificate for this name or address, and its key.
+    pub fn issue(&self, name: &str) -> (Certificate, KeyPair) {
         let key = KeyPair::generate().expect("key");
         let params = CertificateParams::new(vec![name.to_owned()]).expect("name");
         (params.signed_by(&key, &self.0).expect("certificate"), key)
