@@ -2,6 +2,7 @@
 //!
 //! Addresses of feeds and mail servers stay text here; the rooms that use them say what is wrong with them.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use serde::Deserialize;
 use crate::event::Magnitude;
 use crate::identity::unlinked::Likeness;
 use crate::news::FirstRun;
+use crate::rate::Rate;
 use crate::time::Span;
 
 /// The commented default, which `throttler config default` prints: every key with its default value.
@@ -67,6 +69,8 @@ pub struct EmailConfig {
     pub smtp_username: Option<String>,
     pub smtp_password_file: Option<PathBuf>,
     pub smtp_ca_file: Option<PathBuf>,
+    /// Messages a second to the mail server; `None`: as fast as it takes them.
+    pub max_per_second: Option<u32>,
 }
 
 /// `[webhook]`
@@ -74,6 +78,10 @@ pub struct EmailConfig {
 #[serde(default, deny_unknown_fields)]
 pub struct WebhookConfig {
     pub allow_private: bool,
+    /// Requests a second to each host; `None`: as fast as it takes them.
+    pub max_per_second_per_host: Option<u32>,
+    /// Hosts with a rate of their own, with the port where it is not the usual one.
+    pub hosts: BTreeMap<String, Rate>,
 }
 
 /// `[web]`
@@ -142,8 +150,8 @@ const KEYS: [(&str, &[&str]); 5] = [
             "ca_file",
         ],
     ),
-    ("email", &["from", "smtp", "smtp_username", "smtp_password_file", "smtp_ca_file"]),
-    ("webhook", &["allow_private"]),
+    ("email", &["from", "smtp", "smtp_username", "smtp_password_file", "smtp_ca_file", "max_per_second"]),
+    ("webhook", &["allow_private", "max_per_second_per_host", "hosts"]),
     ("web", &["listen"]),
 ];
 

@@ -6,6 +6,8 @@
 // Core.
 pub mod alert;
 pub mod backoff;
+pub mod breaker;
+pub mod channel;
 pub mod event;
 pub mod freshness;
 pub mod identity;
@@ -19,6 +21,7 @@ pub mod rate;
 pub mod revision;
 pub mod subscriber;
 pub mod time;
+pub mod withholding;
 
 // Lab.
 pub mod analysis;

@@ -38,6 +38,7 @@ fn check(global: &Global) -> Result<(), Failure> {
     loaded.event_rules()?;
     let fdsn = loaded.fdsn()?.map_or("none".to_owned(), |fdsn| fdsn.url().to_string());
     loaded.check_delivery()?;
+    loaded.egress()?;
     let source = loaded.path.as_ref().map_or("no file, only defaults".to_owned(), |path| path.display().to_string());
     let email = loaded.config.email.smtp.as_deref().unwrap_or("none: what would be sent is logged");
     let rows = [

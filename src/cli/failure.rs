@@ -80,7 +80,7 @@ impl<T, E: Into<anyhow::Error>> Blamed<T> for Result<T, E> {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Failure {
         let blame = match error {
-            StoreError::NoSubscriber(_) | StoreError::SubscriberExists(_) => Blame::Usage,
+            StoreError::NoSubscriber(_) | StoreError::SubscriberExists(_) | StoreError::NoDelivery(_) => Blame::Usage,
             _ => Blame::Running,
         };
         Failure { blame, error: error.into() }

@@ -130,7 +130,16 @@ fn as_json(row: &LedgerRow) -> serde_json::Value {
         "alert_id": row.alert_id,
         "delivery": row.delivery,
         "settled_at": row.settled_at,
+        "delivery_detail": row.delivery_detail,
     })
+}
+
+/// The decision's reason, and why its message did not arrive.
+fn why(row: &LedgerRow) -> String {
+    match (row.delivery.as_deref(), &row.delivery_detail) {
+        (Some("dead" | "dropped"), Some(detail)) => format!("{}; {detail}", row.reason),
+        _ => row.reason.clone(),
+    }
 }
 
 fn as_text(rows: &[LedgerRow]) -> String {
@@ -158,7 +167,7 @@ fn as_text(rows: &[LedgerRow]) -> String {
             row.event.magnitude.map_or_else(|| "?".into(), |m| m.to_string()),
             row.outcome.to_string(),
             row.delivery.clone().unwrap_or_else(|| "-".into()),
-            row.reason.clone(),
+            why(row),
         ]
     });
     format!("{summary}\n{}", output::table(&columns, lines))

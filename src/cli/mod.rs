@@ -1,5 +1,6 @@
 //! The command line: one file a command. What a command does beyond reading words and printing is the library's.
 
+mod backup;
 mod catalog;
 mod config;
 mod demo;
@@ -7,10 +8,12 @@ mod failure;
 mod input;
 mod ledger;
 mod min_bucket;
+mod outbox;
 mod output;
 mod pictures;
 mod recommend;
 mod replay;
+mod report;
 mod run;
 mod setup;
 mod simulate;
@@ -76,8 +79,15 @@ enum Command {
     /// The laboratory: what limiters do with traffic made to order
     #[command(subcommand)]
     Simulate(simulate::SimulateCommand),
+    /// Show what is due and dead; put dead letters back, or end deliveries
+    #[command(subcommand)]
+    Outbox(outbox::OutboxCommand),
     /// Show every decision with its reason and what became of it
     Ledger(ledger::LedgerArgs),
+    /// Show who is being held back most, what became of all events, which destinations are dead
+    Report(report::ReportArgs),
+    /// Copy the database into a file while the daemon runs
+    Backup(backup::BackupArgs),
     /// The two days of the M8.8 through the real pipeline, at many times real speed, without network or configuration
     Demo(demo::DemoArgs),
 }
@@ -119,6 +129,9 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Catalog(command) => catalog::run(&global, &command),
         Command::Simulate(command) => simulate::run(&command),
         Command::Demo(args) => demo::run(&args),
+        Command::Report(args) => report::run(&global, &args),
+        Command::Backup(args) => backup::run(&global, &args),
+        Command::Outbox(command) => outbox::run(&global, &command),
         Command::Ledger(args) => ledger::run(&global, &args),
     }
 }

@@ -74,6 +74,16 @@ impl Destination {
     /// Starts a draft beside `path`, which must not be anything but a file that may be written, and none of `inputs`; a link
     /// leads to the file that it names.
     pub fn open(path: &Path, inputs: &[&Path]) -> Result<Destination, Failure> {
+        // As any new file: the drafts of the library are readable by their owner alone.
+        Destination::with_permissions(path, inputs, 0o666)
+    }
+
+    /// The same for what only its owner may read.
+    pub fn open_private(path: &Path, inputs: &[&Path]) -> Result<Destination, Failure> {
+        Destination::with_permissions(path, inputs, 0o600)
+    }
+
+    fn with_permissions(path: &Path, inputs: &[&Path], mode: u32) -> Result<Destination, Failure> {
         let cannot = || format!("cannot write {}", path.display());
         if let Some(input) = inputs.iter().find(|input| is_same(path, input)) {
             return Err(Failure::usage(format!("{}: it is {}, which is read", cannot(), input.display())));
@@ -84,9 +94,8 @@ impl Destination {
         builder.prefix(".throttler-");
         #[cfg(unix)]
         {
-            // As any new file: the drafts of the library are readable by their owner alone.
             use std::os::unix::fs::PermissionsExt as _;
-            builder.permissions(fs::Permissions::from_mode(0o666));
+            builder.permissions(fs::Permissions::from_mode(mode));
         }
         // Without the name of the draft, which nobody has asked for.
         let reason = |fault: io::Error| io::Error::from(fault.kind());
@@ -100,6 +109,24 @@ impl Destination {
         self.draft.write_all(content.as_bytes()).with_context(cannot).blame(Blame::Running)?;
         self.draft.persist(&self.path).map_err(|fault| fault.error).with_context(cannot).blame(Blame::Running)?;
         Ok(())
+    }
+
+    /// The draft, for those who write it themselves.
+    pub fn draft(&self) -> &Path {
+        self.draft.path()
+    }
+
+    /// Gives what was written into the draft its name, durably: its size in bytes. Without `replace` no other file is lost.
+    pub fn keep(self, replace: bool) -> Result<u64, Failure> {
+        let cannot = || format!("cannot write {}", self.path.display());
+        let synced = self.draft.as_file().sync_all().and_then(|()| self.draft.as_file().metadata());
+        let bytes = synced.with_context(cannot).blame(Blame::Running)?.len();
+        let named = if replace { self.draft.persist(&self.path) } else { self.draft.persist_noclobber(&self.path) };
+        named.map_err(|fault| fault.error).with_context(cannot).blame(Blame::Running)?;
+        let directory = self.path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let durable = fs::File::open(directory).and_then(|directory| directory.sync_all());
+        durable.with_context(cannot).blame(Blame::Running)?;
+        Ok(bytes)
     }
 }
 

@@ -37,7 +37,8 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     install_crypto();
     let loaded = Loaded::read(global)?;
     // Everything that can be wrong with the configuration is found before anything is touched.
-    let (url, rules, delivery) = (loaded.feed_url()?, loaded.event_rules()?, loaded.delivery()?);
+    let (url, rules) = (loaded.feed_url()?, loaded.event_rules()?);
+    let (delivery, egress) = (loaded.delivery()?, loaded.egress()?);
     let path = loaded.database(global);
     let _lock = DaemonLock::acquire(&path)?;
     let store = Store::open(&path)?;
@@ -48,7 +49,7 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     let database = Database::new(store);
     let ingester = Ingester { feed, rules, database: database.clone(), clock: Arc::clone(&clock), gaps, vanished };
     let (poll, stale_after) = (loaded.config.feed.poll, loaded.config.feed.stale_after);
-    let service = Service { ingester, poll, stale_after, delivery: Arc::new(delivery), database, clock };
+    let service = Service { ingester, poll, stale_after, delivery: Arc::new(delivery), egress, database, clock };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async { service.run(StopSignal::from_process()?).await })?;
     Ok(())

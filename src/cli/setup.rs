@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::Global;
 use super::failure::{Blame, Blamed, Failure};
+use crate::channel::Channel;
 use crate::config::{Config, FeedConfig};
+use crate::daemon::Egress;
 use crate::delivery::{
     Delivery, DeliveryError, EmailChannel, EmailSender, EmailSettings, MailTransport, Password, Sender, WebhookSender,
     WebhookSettings,
@@ -13,8 +15,10 @@ use crate::feed::fdsn::{Fdsn, FdsnUrl};
 use crate::feed::{Feed, FeedUrl, Settings as FeedSettings};
 use crate::identity::unlinked::Likeness;
 use crate::news::{Confirmation, EventRules};
+use crate::rate::Rate;
 use crate::store::Store;
-use crate::time::Timestamp;
+use crate::subscriber::{Destination, WebhookUrl};
+use crate::time::{Span, Timestamp};
 
 /// Where a configuration is looked for when none is named.
 const DEFAULT_CONFIGS: [&str; 2] = ["throttler.toml", "/etc/throttler/throttler.toml"];
@@ -109,6 +113,30 @@ impl Loaded {
             None => EmailChannel::Log,
         };
         Ok(Delivery { email, webhook: WebhookSender::new(webhook)? })
+    }
+
+    /// The limits on what leaves by each channel.
+    pub fn egress(&self) -> Result<Egress, Failure> {
+        let per_second = |key: &str, limit: Option<u32>| {
+            let rate = limit.map(|limit| Rate::new(limit.into(), Span::from_seconds(1))).transpose();
+            rate.map_err(|fault| Failure::usage(format!("{}: {fault}", self.at(key))))
+        };
+        let Config { email, webhook, .. } = &self.config;
+        Ok(Egress {
+            email: per_second("email.max_per_second", email.max_per_second)?,
+            per_host: per_second("webhook.max_per_second_per_host", webhook.max_per_second_per_host)?,
+            hosts: webhook.hosts.iter().map(|(host, rate)| Ok((self.host(host)?, *rate))).collect::<Result<_, Failure>>()?,
+        })
+    }
+
+    /// A host of `webhook.hosts` in the form in which channels have it.
+    fn host(&self, text: &str) -> Result<String, Failure> {
+        let url = format!("https://{text}/").parse::<WebhookUrl>().ok().filter(|url| url.as_url().path() == "/");
+        let channel = url.map(|url| Channel::of(&Destination::Webhook(url)));
+        channel.as_ref().and_then(Channel::host).map(str::to_owned).ok_or_else(|| {
+            let at = self.at("webhook.hosts");
+            Failure::usage(format!("{at}: '{text}' is not a host: expected one like hooks.example.org, or with its port"))
+        })
     }
 
     /// Checks what the configuration says of the channels, without touching what it points to.

@@ -1,18 +1,23 @@
 //! Deliver: from the outbox to the destinations, and back to a receipt in the row.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use tokio::task::JoinSet;
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::sleep;
 
 use super::Database;
+use super::channels::{Channels, Egress, Told};
 use crate::backoff;
+use crate::breaker::Change;
+use crate::channel::Channel;
 use crate::clock::Clock;
 use crate::delivery::{Delivery, Outcome, WebhookSecret};
-use crate::store::{Claimed, Settlement, StoreError};
+use crate::store::{Claim, Claimed, Settlement, StoreError};
 use crate::time::{Span, Timestamp};
 
-/// Attempts under way at once.
-pub const MAX_IN_FLIGHT: usize = 64;
+/// Attempts under way at once, those included whose receipts are not written yet.
+pub const MAX_IN_FLIGHT: usize = 512;
 /// How long an attempt is nobody else's: well above what its timeouts allow.
 pub const LEASE: Span = Span::from_seconds(300);
 /// The first repeat comes within this, each further one within twice as much, up to [`RETRY_MAX`].
@@ -28,74 +33,159 @@ pub struct Deliverer {
     delivery: Arc<Delivery>,
     clock: Arc<dyn Clock>,
     owner: String,
-    attempts: JoinSet<(i64, Settlement)>,
+    channels: Channels,
+    attempts: JoinSet<Attempted>,
+    /// Whose attempt a task is, in case that it breaks.
+    tasks: HashMap<Id, Channel>,
+    /// What became of attempts, until it is written: at most [`MAX_IN_FLIGHT`] with those under way.
+    ended: Vec<(i64, Settlement)>,
+    /// Channels whose probe failed, with what it said: what waited too long for them is given up.
+    failed_probes: Vec<(Channel, String)>,
+}
+
+/// What one attempt leaves.
+struct Attempted {
+    delivery_key: i64,
+    channel: Channel,
+    settlement: Settlement,
+    told: Told,
 }
 
 impl Deliverer {
-    /// A deliverer without attempts under way.
+    /// A deliverer without attempts under way, and without limits on what leaves.
     #[must_use]
     pub fn new(database: Database, delivery: Arc<Delivery>, clock: Arc<dyn Clock>) -> Deliverer {
-        Deliverer { database, delivery, clock, owner: format!("process {}", std::process::id()), attempts: JoinSet::new() }
+        Deliverer::with_limits(database, delivery, clock, Egress::default())
     }
 
-    /// Starts attempts at what is due, as far as there is room.
-    ///
-    /// # Errors
-    /// [`StoreError`] if the database cannot be read or written; nothing is started then.
-    pub async fn start(&mut self) -> Result<(), StoreError> {
-        let room = MAX_IN_FLIGHT.saturating_sub(self.attempts.len());
-        if room == 0 {
-            return Ok(());
+    /// The same with the operator's limits.
+    #[must_use]
+    pub fn with_limits(database: Database, delivery: Arc<Delivery>, clock: Arc<dyn Clock>, egress: Egress) -> Deliverer {
+        Deliverer {
+            database,
+            delivery,
+            clock,
+            owner: format!("process {}", std::process::id()),
+            channels: Channels::new(egress),
+            attempts: JoinSet::new(),
+            tasks: HashMap::new(),
+            ended: Vec::new(),
+            failed_probes: Vec::new(),
         }
-        let (owner, now) = (self.owner.clone(), self.clock.now());
-        for claimed in self.database.with(move |store| store.claim(&owner, room, LEASE, now)).await? {
-            let (delivery, clock) = (Arc::clone(&self.delivery), Arc::clone(&self.clock));
-            self.attempts.spawn(async move { attempt(&delivery, &*clock, claimed).await });
-        }
-        Ok(())
     }
 
-    /// Waits until an attempt ends and settles all that have; at once if none is under way. May be dropped while waiting.
+    /// Writes what became of the attempts that have ended, and starts attempts at what is due, as far as there is room:
+    /// when to look again if nothing ends before; `None` if nothing waits.
     ///
     /// # Errors
-    /// [`StoreError`] if the database cannot be written; the leases then run out and the attempts are repeated.
-    pub async fn settle(&mut self) -> Result<(), StoreError> {
-        let Some(first) = self.attempts.join_next().await else { return Ok(()) };
-        let mut ended = vec![first];
-        while let Some(next) = self.attempts.try_join_next() {
-            ended.push(next);
+    /// [`StoreError`] if the database cannot be read or written; nothing is started then, and what ended is written by the
+    /// next turn.
+    pub async fn turn(&mut self) -> Result<Option<Timestamp>, StoreError> {
+        let now = self.clock.now();
+        let (owner, rooms, settled) = (self.owner.clone(), self.channels.rooms(now), self.ended.clone());
+        let most = MAX_IN_FLIGHT.saturating_sub(self.attempts.len());
+        let failed_probes = self.failed_probes.clone();
+        let done = self.database.with(move |store| {
+            let claim = Claim { owner: &owner, most, lease: LEASE, now };
+            let claimed = store.settle_and_claim(&settled, claim, |channel| rooms.of(channel))?;
+            for (channel, reason) in failed_probes {
+                let given_up = store.give_up(&channel, now.minus(MAX_AGE), &too_old(&reason), now)?;
+                if given_up > 0 {
+                    tracing::error!(%channel, "{given_up} messages waited longer than {MAX_AGE} and are given up: {reason}");
+                }
+            }
+            Ok((claimed, store.next_due(now)))
+        });
+        let (claimed, next_due) = done.await?;
+        self.ended.clear();
+        self.failed_probes.clear();
+        for claimed in claimed {
+            self.begin(claimed, now);
         }
-        let settled: Vec<_> = ended
-            .into_iter()
-            .filter_map(|attempt| attempt.inspect_err(|fault| tracing::error!("an attempt at delivery broke: {fault}")).ok())
-            .collect();
-        let (owner, now) = (self.owner.clone(), self.clock.now());
-        self.database.with(move |store| store.settle(&owner, &settled, now)).await
+        Ok(next_due?.into_iter().chain(self.channels.next_change(now)).min())
+    }
+
+    fn begin(&mut self, claimed: Claimed, now: Timestamp) {
+        let channel = claimed.channel.clone();
+        let wait = self.channels.begun(&channel, now).since(now);
+        let (delivery, clock) = (Arc::clone(&self.delivery), Arc::clone(&self.clock));
+        let task = self.attempts.spawn(async move {
+            if wait > Span::ZERO {
+                sleep(wait.to_std()).await;
+            }
+            attempt(&delivery, &*clock, claimed).await
+        });
+        self.tasks.insert(task.id(), channel);
+    }
+
+    /// Waits until an attempt ends; for ever if none is under way. May be dropped while waiting.
+    pub async fn one_ended(&mut self) {
+        match self.attempts.join_next_with_id().await {
+            Some(first) => self.note(first),
+            None => std::future::pending().await,
+        }
+        while let Some(next) = self.attempts.try_join_next_with_id() {
+            self.note(next);
+        }
+    }
+
+    /// Notes what became of an attempt, for the next turn.
+    fn note(&mut self, ended: Result<(Id, Attempted), JoinError>) {
+        let now = self.clock.now();
+        let (channel, told, reason) = match ended {
+            Ok((id, Attempted { delivery_key, channel, settlement, told })) => {
+                self.tasks.remove(&id);
+                let reason = match &settlement {
+                    Settlement::Delivered { detail: reason }
+                    | Settlement::Retry { reason, .. }
+                    | Settlement::Dead { reason, .. } => reason.clone(),
+                };
+                self.ended.push((delivery_key, settlement));
+                (channel, told, reason)
+            }
+            Err(fault) => {
+                tracing::error!("an attempt at delivery broke, its lease runs out: {fault}");
+                let Some(channel) = self.tasks.remove(&fault.id()) else { return };
+                (channel, Told::Nothing, String::new())
+            }
+        };
+        match self.channels.ended(&channel, told, now, random()) {
+            Some(Change::Opened { probe_at }) => {
+                tracing::warn!(%channel, "held up after failures in a row; it is tried again at {probe_at}: {reason}");
+            }
+            Some(Change::StillOpen { .. }) => self.failed_probes.push((channel, reason)),
+            Some(Change::Closed) => tracing::info!(%channel, "answers again; what waited for it goes on"),
+            None => {}
+        }
     }
 
     /// Attempts everything that is due, until nothing is.
     ///
     /// # Errors
-    /// As [`Deliverer::start`] and [`Deliverer::settle`].
+    /// As [`Deliverer::turn`].
     pub async fn all(&mut self) -> Result<(), StoreError> {
         loop {
-            self.start().await?;
+            self.turn().await?;
             if self.attempts.is_empty() {
                 return Ok(());
             }
-            self.settle().await?;
+            self.one_ended().await;
         }
     }
 
-    /// Waits for the attempts under way, without starting others.
+    /// Waits for the attempts under way and writes what became of them, without starting others.
     ///
     /// # Errors
-    /// As [`Deliverer::settle`].
+    /// [`StoreError`] if the database cannot be written; the leases then run out and the attempts are repeated.
     pub async fn finish(&mut self) -> Result<(), StoreError> {
-        while !self.attempts.is_empty() {
-            self.settle().await?;
+        loop {
+            let (owner, now, settled) = (self.owner.clone(), self.clock.now(), std::mem::take(&mut self.ended));
+            self.database.with(move |store| store.settle(&owner, &settled, now)).await?;
+            if self.attempts.is_empty() {
+                return Ok(());
+            }
+            self.one_ended().await;
         }
-        Ok(())
     }
 
     /// Whether there is no room for another attempt.
@@ -103,24 +193,36 @@ impl Deliverer {
     pub fn is_full(&self) -> bool {
         self.attempts.len() >= MAX_IN_FLIGHT
     }
-
-    /// Whether attempts are under way.
-    #[must_use]
-    pub fn is_busy(&self) -> bool {
-        !self.attempts.is_empty()
-    }
 }
 
-async fn attempt(delivery: &Delivery, clock: &dyn Clock, claimed: Claimed) -> (i64, Settlement) {
+/// Without randomness waits are merely less spread out.
+fn random() -> u64 {
+    getrandom::u64().unwrap_or(u64::MAX)
+}
+
+async fn attempt(delivery: &Delivery, clock: &dyn Clock, claimed: Claimed) -> Attempted {
     let secrets: Result<Vec<WebhookSecret>, _> = claimed.secret.iter().map(|secret| secret.parse()).collect();
-    let outcome = match secrets {
-        Ok(secrets) => delivery.deliver(&claimed.destination, &claimed.preset, &secrets, &claimed.alert, clock.now()).await,
-        Err(fault) => Outcome::Transient { reason: format!("the webhook's secret cannot be read: {fault}"), retry_after: None },
+    let (outcome, told) = match secrets {
+        Ok(secrets) => {
+            let outcome = delivery.deliver(&claimed.destination, &claimed.preset, &secrets, &claimed.alert, clock.now()).await;
+            let told = match outcome {
+                Outcome::Transient { host_failed: true, retry_after, .. } => Told::Failed { retry_after },
+                _ => Told::Answered,
+            };
+            (outcome, told)
+        }
+        Err(fault) => {
+            let reason = format!("the webhook's secret cannot be read: {fault}");
+            (Outcome::Transient { reason, retry_after: None, host_failed: false }, Told::Nothing)
+        }
     };
     log(&claimed, &outcome);
-    // Without randomness the repeats are merely less spread out.
-    let random = getrandom::u64().unwrap_or(u64::MAX);
-    (claimed.delivery_key, settlement(outcome, claimed.attempts, claimed.created_at, clock.now(), random))
+    let settlement = settlement(outcome, claimed.attempts, claimed.waits_since, clock.now(), random());
+    Attempted { delivery_key: claimed.delivery_key, channel: claimed.channel, settlement, told }
+}
+
+fn too_old(reason: &str) -> String {
+    format!("given up after waiting {MAX_AGE} for a host that fails: {reason}")
 }
 
 fn log(claimed: &Claimed, outcome: &Outcome) {
@@ -136,15 +238,15 @@ fn log(claimed: &Claimed, outcome: &Outcome) {
 }
 
 /// What an attempt's outcome means for its row. `attempts` is how often it was attempted before.
-fn settlement(outcome: Outcome, attempts: u32, created_at: Timestamp, now: Timestamp, random: u64) -> Settlement {
+fn settlement(outcome: Outcome, attempts: u32, waits_since: Timestamp, now: Timestamp, random: u64) -> Settlement {
     match outcome {
         Outcome::Delivered { detail } => Settlement::Delivered { detail },
         Outcome::Permanent { reason, disable } => Settlement::Dead { reason, disable },
-        Outcome::Transient { reason, retry_after } => {
+        Outcome::Transient { reason, retry_after, .. } => {
             let failures = attempts.saturating_add(1);
             let wait = backoff::at_least(backoff::delay(failures, RETRY_BASE, RETRY_MAX, random), retry_after);
             let at = now.plus(wait);
-            if at.since(created_at) > MAX_AGE {
+            if at.since(waits_since) > MAX_AGE {
                 Settlement::Dead { reason: format!("given up after {failures} attempts in {MAX_AGE}: {reason}"), disable: false }
             } else {
                 Settlement::Retry { at, reason }
@@ -161,7 +263,7 @@ mod tests {
     fn a_failing_delivery_is_repeated_later_and_later_and_then_given_up() {
         let created = Timestamp::from_millis(0).expect("the epoch");
         let failing = |failures, now: u64, retry_after| {
-            let outcome = Outcome::Transient { reason: "busy".into(), retry_after };
+            let outcome = Outcome::Transient { reason: "busy".into(), retry_after, host_failed: false };
             settlement(outcome, failures, created, created.plus(Span::from_seconds(now)), u64::MAX)
         };
         let at = |seconds| created.plus(Span::from_seconds(seconds));

@@ -1,6 +1,7 @@
 //! The daemon: ingest, dispatch and deliver, joined by rows. Each stage takes no input but the database, is idempotent, and
 //! runs on a nudge or a timer; recovery after a crash is the normal path.
 
+mod channels;
 mod database;
 pub mod deliver;
 pub mod dispatch;
@@ -10,6 +11,7 @@ mod service;
 mod systemd;
 mod vanished;
 
+pub use channels::Egress;
 pub use database::Database;
 pub use deliver::Deliverer;
 pub use dispatch::Dispatched;

@@ -6,13 +6,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
-use super::{DaemonError, Database, Deliverer, Dispatched, Ingester, dispatch, systemd, with_causes};
+use super::{DaemonError, Database, Deliverer, Dispatched, Egress, Ingester, dispatch, systemd, with_causes};
 use crate::backoff;
 use crate::clock::Clock;
 use crate::delivery::Delivery;
 use crate::freshness::Freshness;
 use crate::plan::Release;
-use crate::store::{Ingested, Store};
+use crate::store::{FromBackup, Ingested, Store, StoreError};
 use crate::time::{Span, Timestamp};
 
 /// The longest that a stage sleeps: changes by the command line are found within it.
@@ -32,6 +32,7 @@ pub struct Service {
     /// When the feed counts as stale.
     pub stale_after: Span,
     pub delivery: Arc<Delivery>,
+    pub egress: Egress,
     pub database: Database,
     pub clock: Arc<dyn Clock>,
 }
@@ -77,6 +78,33 @@ impl StopSignal {
     }
 }
 
+/// What a stage says of a database that does not work: one line when it begins or changes, one when it is over.
+struct StoreTrouble {
+    /// What does not happen meanwhile.
+    stage: &'static str,
+    told: Option<String>,
+}
+
+impl StoreTrouble {
+    fn new(stage: &'static str) -> StoreTrouble {
+        StoreTrouble { stage, told: None }
+    }
+
+    fn is(&mut self, fault: &StoreError) {
+        let line = with_causes(fault);
+        if self.told.as_ref() != Some(&line) {
+            tracing::error!("nothing is {} until this is mended: {line}", self.stage);
+            self.told = Some(line);
+        }
+    }
+
+    fn is_over(&mut self) {
+        if self.told.take().is_some() {
+            tracing::info!("the database works again: what was not {} is now", self.stage);
+        }
+    }
+}
+
 /// How the stages wake each other; a timer makes sure where a nudge is lost.
 #[derive(Default)]
 struct Nudges {
@@ -90,20 +118,26 @@ impl Service {
     /// # Errors
     /// [`DaemonError::Store`] if the database does not work at the start. Later faults are logged and survived.
     pub async fn run(self, stop: StopSignal) -> Result<(), DaemonError> {
-        let Service { ingester, poll, stale_after, delivery, database, clock } = self;
+        let Service { ingester, poll, stale_after, delivery, egress, database, clock } = self;
+        if let Some(FromBackup { made_at, may_repeat }) = database.with(Store::begin_from_backup).await? {
+            tracing::warn!(
+                "this database is a backup made at {made_at}: messages that were due then ({may_repeat}) may be sent a second \
+                 time, under the same ids; what was decided after the backup is decided again, under new ones"
+            );
+        }
         let watch = Watch { since: clock.now(), stale_after, freshness: Freshness::Fresh };
         let recovered = database.with(Store::recover_leases).await?;
         if recovered > 0 {
             tracing::info!("{recovered} deliveries were under way when the daemon last stopped; they are attempted again");
         }
         let nudges = Nudges::default();
-        let deliverer = Deliverer::new(database.clone(), Arc::clone(&delivery), Arc::clone(&clock));
+        let deliverer = Deliverer::with_limits(database.clone(), Arc::clone(&delivery), Arc::clone(&clock), egress);
         tracing::info!(feed = %ingester.feed.url(), poll = %poll, "throttler {} runs", env!("CARGO_PKG_VERSION"));
         systemd::ready(&format!("polls {} every {poll}", ingester.feed.url()));
         tokio::join!(
             keep_ingesting(ingester, poll, watch, &nudges, stop.clone()),
             keep_dispatching(&database, &*clock, &nudges, stop.clone()),
-            keep_delivering(deliverer, &database, &*clock, &nudges, stop),
+            keep_delivering(deliverer, &*clock, &nudges, stop),
         );
         delivery.close().await;
         tracing::info!("throttler stopped");
@@ -136,6 +170,7 @@ impl Watch {
 
 async fn keep_ingesting(mut ingester: Ingester, poll: Span, mut watch: Watch, nudges: &Nudges, mut stop: StopSignal) {
     let mut failures = 0;
+    let mut trouble = StoreTrouble::new("recorded");
     loop {
         let polled = tokio::select! {
             polled = ingester.poll() => polled,
@@ -144,9 +179,15 @@ async fn keep_ingesting(mut ingester: Ingester, poll: Span, mut watch: Watch, nu
         let pause = match polled {
             Ok(brought) => {
                 failures = 0;
+                trouble.is_over();
                 log_ingested(brought);
                 nudges.dispatch.notify_one();
                 poll
+            }
+            // The feed is not to blame, and shows the same again.
+            Err(DaemonError::Store(fault)) => {
+                trouble.is(&fault);
+                STORE_RETRY.min(poll)
             }
             Err(fault) => {
                 let random = getrandom::u64().unwrap_or(u64::MAX);
@@ -181,6 +222,7 @@ fn log_ingested(ingested: Option<Ingested>) {
 }
 
 async fn keep_dispatching(database: &Database, clock: &dyn Clock, nudges: &Nudges, mut stop: StopSignal) {
+    let mut trouble = StoreTrouble::new("decided");
     loop {
         let done = dispatch::all(database, clock, |dispatched| {
             log_dispatched(dispatched);
@@ -196,9 +238,12 @@ async fn keep_dispatching(database: &Database, clock: &dyn Clock, nudges: &Nudge
             Err(fault) => Err(fault),
         };
         let pause = match next {
-            Ok(next) => until(next, clock.now()),
+            Ok(next) => {
+                trouble.is_over();
+                until(next, clock.now())
+            }
             Err(fault) => {
-                tracing::error!("nothing is decided until this is mended: {}", with_causes(&fault));
+                trouble.is(&fault);
                 STORE_RETRY
             }
         };
@@ -248,34 +293,25 @@ fn log_dispatched(dispatched: &Dispatched) {
     }
 }
 
-async fn keep_delivering(
-    mut deliverer: Deliverer,
-    database: &Database,
-    clock: &dyn Clock,
-    nudges: &Nudges,
-    mut stop: StopSignal,
-) {
+async fn keep_delivering(mut deliverer: Deliverer, clock: &dyn Clock, nudges: &Nudges, mut stop: StopSignal) {
+    let mut trouble = StoreTrouble::new("delivered");
     loop {
-        let next = match deliverer.start().await {
-            Ok(()) => database.with(|store| store.next_due()).await,
-            Err(fault) => Err(fault),
-        };
-        let pause = match next {
-            Ok(next) => until(next, clock.now()),
+        let pause = match deliverer.turn().await {
+            Ok(next) => {
+                trouble.is_over();
+                // With no room for another attempt there is nothing to start before one ends.
+                if deliverer.is_full() { IDLE } else { until(next, clock.now()) }
+            }
             Err(fault) => {
-                tracing::error!("nothing is delivered until this is mended: {}", with_causes(&fault));
-                STORE_RETRY
+                trouble.is(&fault);
+                if stop.sleep(STORE_RETRY).await {
+                    continue;
+                }
+                break;
             }
         };
-        let busy = deliverer.is_busy();
-        // With no room for another attempt there is nothing to start before one ends.
-        let pause = if deliverer.is_full() { IDLE } else { pause };
         tokio::select! {
-            settled = deliverer.settle(), if busy => {
-                if let Err(fault) = settled {
-                    tracing::error!("receipts are lost, these alerts are sent again: {}", with_causes(&fault));
-                }
-            }
+            () = deliverer.one_ended() => {}
             () = sleep(pause.to_std()) => {}
             () = nudges.deliver.notified() => {}
             () = stop.stopped() => break,

@@ -13,7 +13,9 @@ pub enum Outcome {
     /// The receiver has it.
     Delivered { detail: String },
     /// It may go through later. `retry_after` is what the receiver asked for, at most [`MAX_RETRY_AFTER`](crate::backoff::MAX_RETRY_AFTER).
-    Transient { reason: String, retry_after: Option<Span> },
+    /// `host_failed`: it is the host that failed (no answer, or one that says so), so that other alerts by the same channel
+    /// would fare no better.
+    Transient { reason: String, retry_after: Option<Span>, host_failed: bool },
     /// Another attempt at this alert would fail as well. `disable`: so would any other alert to this destination.
     Permanent { reason: String, disable: bool },
 }
@@ -24,7 +26,12 @@ impl Outcome {
     }
 
     pub(super) fn transient(reason: &str) -> Outcome {
-        Outcome::Transient { reason: one_line(reason, MAX_REASON_CHARS), retry_after: None }
+        Outcome::Transient { reason: one_line(reason, MAX_REASON_CHARS), retry_after: None, host_failed: false }
+    }
+
+    /// The host failed: no answer, or one that says so.
+    pub(super) fn host_failed(reason: &str, retry_after: Option<Span>) -> Outcome {
+        Outcome::Transient { reason: one_line(reason, MAX_REASON_CHARS), retry_after, host_failed: true }
     }
 
     pub(super) fn permanent(reason: &str, disable: bool) -> Outcome {

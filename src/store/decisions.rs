@@ -7,6 +7,7 @@ use super::rows::{At, Json, Word, optional_at};
 use super::subscribers::{StoredSubscriber, SubscriberKey, read_limiter, read_subscriber};
 use super::{Store, StoreError, queries, step};
 use crate::alert::Alert;
+use crate::channel::Channel;
 use crate::event::{Event, Magnitude};
 use crate::limiter::Limiter;
 use crate::plan::{Held, Message, Outcome, Plan, Release};
@@ -313,13 +314,13 @@ pub(super) fn write_message(
         content: message.content.clone(),
         explanation: message.explanation.clone(),
     };
-    let sql = "INSERT INTO outbox (subscriber_key, alert_id, magnitude, alert, created_at, due_at, status)
-               VALUES (:subscriber, :id, :magnitude, :alert, :now, :due_at, 'due')";
+    let sql = "INSERT INTO outbox (subscriber_key, channel, alert_id, magnitude, alert, created_at, due_at, status)
+               VALUES (:subscriber, :channel, :id, :magnitude, :alert, :now, :due_at, 'due')";
     transaction
         .prepare_cached(sql)
         .and_then(|mut statement| {
             statement.execute(named_params! {
-                ":subscriber": key.0, ":id": alert.id,
+                ":subscriber": key.0, ":channel": Channel::of(&subscriber.destination).as_str(), ":id": alert.id,
                 ":magnitude": alert.largest().and_then(|event| event.magnitude).map(Magnitude::value),
                 ":alert": Json(&alert), ":now": At(now), ":due_at": At(message.due_at),
             })

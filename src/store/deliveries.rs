@@ -1,17 +1,24 @@
-//! The outbox: claiming what is due under a lease, and settling what became of each attempt.
+//! The outbox as the daemon works on it: claiming what is due under a lease, channel by channel, and settling what became of
+//! each attempt; many rows in one transaction.
 
-use rusqlite::{Row, Transaction, TransactionBehavior, named_params, params};
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use rusqlite::{OptionalExtension, Row, Transaction, TransactionBehavior, named_params, params};
+use serde::Deserialize;
 
 use super::rows::{At, Json, optional_at};
 use super::{Store, StoreError, queries, step};
 use crate::alert::Alert;
-use crate::subscriber::{Destination, Preset, Subscriber};
+use crate::channel::Channel;
+use crate::subscriber::{Destination, Preset};
 use crate::time::{Span, Timestamp};
 
 /// A delivery that this owner may attempt until the lease ends.
 #[derive(Clone, Debug)]
 pub struct Claimed {
     pub delivery_key: i64,
+    pub channel: Channel,
     pub alert: Alert,
     pub destination: Destination,
     /// The form of a webhook's message.
@@ -20,7 +27,8 @@ pub struct Claimed {
     pub secret: Option<String>,
     /// How often it was attempted before.
     pub attempts: u32,
-    pub created_at: Timestamp,
+    /// From when its age counts: it was created then, or put back by hand.
+    pub waits_since: Timestamp,
 }
 
 /// What became of an attempt.
@@ -34,43 +42,29 @@ pub enum Settlement {
     Dead { reason: String, disable: bool },
 }
 
+/// Who claims, how much, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim<'a> {
+    pub owner: &'a str,
+    /// The most deliveries in all.
+    pub most: usize,
+    pub lease: Span,
+    pub now: Timestamp,
+}
+
 impl Store {
-    /// Leases up to `most` deliveries that are due or whose lease ran out, the largest magnitude first.
+    /// Leases deliveries that are due or whose lease ran out, the largest magnitude first, from each channel no more than it
+    /// has `room` for. A channel without room costs one look at an index, however much waits for it.
     ///
     /// A paused or disabled subscriber's wait until it is resumed. One that cannot be read is a dead letter at once, so that
     /// it holds up no other.
     ///
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be read or written.
-    pub fn claim(&mut self, owner: &str, most: usize, lease: Span, now: Timestamp) -> Result<Vec<Claimed>, StoreError> {
+    pub fn claim(&mut self, claim: Claim<'_>, room: impl Fn(&Channel) -> usize) -> Result<Vec<Claimed>, StoreError> {
         let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = begin.map_err(step("begin claiming deliveries"))?;
-        let found: Vec<(i64, rusqlite::Result<Claimed>)> = transaction
-            .prepare_cached(queries::CLAIM)
-            .and_then(|mut statement| {
-                let most = i64::try_from(most).unwrap_or(i64::MAX);
-                let rows = statement.query_map(named_params! { ":now": At(now), ":most": most }, |row| {
-                    Ok((row.get("delivery_key")?, claimed_from_row(row)))
-                })?;
-                rows.collect()
-            })
-            .map_err(step("find due deliveries"))?;
-        let mut claimed = Vec::with_capacity(found.len());
-        for (delivery_key, claim) in found {
-            match claim {
-                Ok(claim) => claimed.push(claim),
-                Err(fault) => bury(&transaction, delivery_key, &fault, now)?,
-            }
-        }
-        for claim in &claimed {
-            transaction
-                .prepare_cached(
-                    "UPDATE outbox SET status = 'leased', lease_owner = ?2, lease_until = ?3, attempts = attempts + 1
-                     WHERE delivery_key = ?1",
-                )
-                .and_then(|mut statement| statement.execute(params![claim.delivery_key, owner, At(now.plus(lease))]))
-                .map_err(step("lease a delivery"))?;
-        }
+        let claimed = claim_within(&transaction, claim, room)?;
         transaction.commit().map_err(step("commit the leases"))?;
         Ok(claimed)
     }
@@ -78,44 +72,44 @@ impl Store {
     /// Records what became of attempts, all in one transaction. One whose lease went to another owner is left to that owner.
     ///
     /// # Errors
-    /// [`StoreError::Sql`] if the database cannot be written; the leases then run out and the attempts are repeated.
+    /// [`StoreError::Sql`] if the database cannot be written; nothing is recorded then.
     pub fn settle(&mut self, owner: &str, settled: &[(i64, Settlement)], now: Timestamp) -> Result<(), StoreError> {
         let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = begin.map_err(step("begin settling deliveries"))?;
-        for (delivery_key, settlement) in settled {
-            let (status, due_at, detail) = match settlement {
-                Settlement::Delivered { detail } => ("delivered", None, detail),
-                Settlement::Retry { at, reason } => ("due", Some(*at), reason),
-                Settlement::Dead { reason, .. } => ("dead", None, reason),
-            };
-            let changed = transaction
-                .prepare_cached(
-                    "UPDATE outbox
-                     SET status = :status, due_at = coalesce(:due_at, due_at), detail = :detail,
-                         settled_at = iif(:status = 'due', NULL, :now),
-                         lease_owner = NULL, lease_until = NULL
-                     WHERE delivery_key = :key AND status = 'leased' AND lease_owner = :owner",
-                )
-                .and_then(|mut statement| {
-                    statement.execute(named_params! {
-                        ":key": delivery_key, ":owner": owner, ":status": status, ":due_at": due_at.map(At),
-                        ":detail": detail, ":now": At(now),
-                    })
-                })
-                .map_err(step("settle a delivery"))?;
-            if let Settlement::Dead { reason, disable: true } = settlement
-                && changed == 1
-            {
-                transaction
-                    .execute(
-                        "UPDATE subscribers SET standing = 'disabled', standing_reason = ?2
-                         WHERE standing = 'active' AND subscriber_key = (SELECT subscriber_key FROM outbox WHERE delivery_key = ?1)",
-                        params![delivery_key, reason],
-                    )
-                    .map_err(step("disable a subscriber"))?;
-            }
-        }
+        settle_within(&transaction, owner, settled, now)?;
         transaction.commit().map_err(step("commit the settled deliveries"))
+    }
+
+    /// [`Store::settle`] and [`Store::claim`] in one transaction.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be read or written; nothing is settled or claimed then.
+    pub fn settle_and_claim(
+        &mut self,
+        settled: &[(i64, Settlement)],
+        claim: Claim<'_>,
+        room: impl Fn(&Channel) -> usize,
+    ) -> Result<Vec<Claimed>, StoreError> {
+        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let transaction = begin.map_err(step("begin settling deliveries"))?;
+        settle_within(&transaction, claim.owner, settled, claim.now)?;
+        let claimed = claim_within(&transaction, claim, room)?;
+        transaction.commit().map_err(step("commit the settled deliveries and the leases"))?;
+        Ok(claimed)
+    }
+
+    /// Gives up what waits for a channel since before `before`, except for paused or disabled subscribers: how many.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be written.
+    pub fn give_up(&mut self, channel: &Channel, before: Timestamp, reason: &str, now: Timestamp) -> Result<usize, StoreError> {
+        let sql = "UPDATE outbox SET status = 'dead', settled_at = :now, detail = :reason
+                   WHERE channel = :channel AND status = 'due' AND coalesce(retried_at, created_at) < :before
+                     AND (SELECT standing = 'active' FROM subscribers AS s WHERE s.subscriber_key = outbox.subscriber_key)";
+        let parameters = named_params! {
+            ":now": At(now), ":reason": reason, ":channel": channel.as_str(), ":before": At(before),
+        };
+        self.connection.execute(sql, parameters).map_err(step("give up what waited too long"))
     }
 
     /// Makes deliveries due again that an earlier process leased and did not settle: only one daemon runs on a database, so
@@ -128,15 +122,155 @@ impl Store {
         self.connection.execute(sql, []).map_err(step("recover leases"))
     }
 
-    /// The next instant at which something is due or a lease runs out; `None` if nothing waits.
+    /// The first instant after `now` at which something becomes due or a lease runs out; `None` if nothing will.
     ///
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be read.
-    pub fn next_due(&self) -> Result<Option<Timestamp>, StoreError> {
+    pub fn next_due(&self, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
         let next = self.connection.prepare_cached(queries::NEXT_DUE);
-        next.and_then(|mut statement| statement.query_row([], |row| optional_at(row, "at")))
+        next.and_then(|mut statement| statement.query_row([At(now)], |row| optional_at(row, "at")))
             .map_err(step("find what is due next"))
     }
+}
+
+/// A due delivery's place in the order: the larger magnitude first, an unknown one last, then what is due the longest.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Place {
+    magnitude: f64,
+    due_at: i64,
+    delivery_key: i64,
+}
+
+impl Eq for Place {}
+
+impl Ord for Place {
+    /// What leaves later is greater, so that a heap gives up the last.
+    fn cmp(&self, other: &Place) -> Ordering {
+        let by_size = other.magnitude.total_cmp(&self.magnitude);
+        by_size.then(self.due_at.cmp(&other.due_at)).then(self.delivery_key.cmp(&other.delivery_key))
+    }
+}
+
+impl PartialOrd for Place {
+    fn partial_cmp(&self, other: &Place) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+fn claim_within(
+    transaction: &Transaction<'_>,
+    claim: Claim<'_>,
+    room: impl Fn(&Channel) -> usize,
+) -> Result<Vec<Claimed>, StoreError> {
+    let expire = "UPDATE outbox SET status = 'due', lease_owner = NULL, lease_until = NULL
+                  WHERE status = 'leased' AND lease_until <= ?1";
+    let expired = transaction.prepare_cached(expire).and_then(|mut statement| statement.execute([At(claim.now)]));
+    expired.map_err(step("take back leases that ran out"))?;
+    let places = first_in_line(transaction, claim, room).map_err(step("find due deliveries"))?;
+    let mut claimed = Vec::with_capacity(places.len());
+    for place in places {
+        let read = transaction
+            .prepare_cached(queries::CLAIMED)
+            .and_then(|mut statement| statement.query_row([place.delivery_key], |row| Ok(claimed_from_row(row))));
+        match read.map_err(step("read a due delivery"))? {
+            Ok(found) => claimed.push(found),
+            Err(fault) => bury(transaction, place.delivery_key, &fault, claim.now)?,
+        }
+    }
+    for found in &claimed {
+        transaction
+            .prepare_cached(
+                "UPDATE outbox SET status = 'leased', lease_owner = ?2, lease_until = ?3, attempts = attempts + 1
+                 WHERE delivery_key = ?1",
+            )
+            .and_then(|mut statement| {
+                statement.execute(params![found.delivery_key, claim.owner, At(claim.now.plus(claim.lease))])
+            })
+            .map_err(step("lease a delivery"))?;
+    }
+    Ok(claimed)
+}
+
+/// The places of what is claimed, in order: the best of all channels, no more of one than it has room for.
+fn first_in_line(
+    transaction: &Transaction<'_>,
+    claim: Claim<'_>,
+    room: impl Fn(&Channel) -> usize,
+) -> rusqlite::Result<Vec<Place>> {
+    let mut best: BinaryHeap<Place> = BinaryHeap::new();
+    let mut next_channel = transaction.prepare_cached(queries::NEXT_CHANNEL)?;
+    let mut due = transaction.prepare_cached(queries::DUE)?;
+    let mut after: Option<String> = None;
+    while let Some(name) =
+        next_channel.query_row([after.as_deref().unwrap_or_default()], |row| row.get::<_, String>(0)).optional()?
+    {
+        let channel = Channel::from_text(name.clone());
+        let mut left = room(&channel).min(claim.most);
+        let mut rows = due.query(named_params! { ":channel": name, ":now": At(claim.now) })?;
+        while left > 0
+            && let Some(row) = rows.next()?
+        {
+            let magnitude: Option<f64> = row.get("magnitude")?;
+            let place = Place {
+                magnitude: magnitude.unwrap_or(f64::NEG_INFINITY),
+                due_at: row.get("due_at")?,
+                delivery_key: row.get("delivery_key")?,
+            };
+            if best.len() >= claim.most {
+                // The channel's further rows come after this one.
+                if best.peek().is_none_or(|last| *last < place) {
+                    break;
+                }
+                best.pop();
+            }
+            best.push(place);
+            left -= 1;
+        }
+        after = Some(name);
+    }
+    Ok(best.into_sorted_vec())
+}
+
+fn settle_within(
+    transaction: &Transaction<'_>,
+    owner: &str,
+    settled: &[(i64, Settlement)],
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    for (delivery_key, settlement) in settled {
+        let (status, due_at, detail) = match settlement {
+            Settlement::Delivered { detail } => ("delivered", None, detail),
+            Settlement::Retry { at, reason } => ("due", Some(*at), reason),
+            Settlement::Dead { reason, .. } => ("dead", None, reason),
+        };
+        let changed = transaction
+            .prepare_cached(
+                "UPDATE outbox
+                 SET status = :status, due_at = coalesce(:due_at, due_at), detail = :detail,
+                     settled_at = iif(:status = 'due', NULL, :now),
+                     lease_owner = NULL, lease_until = NULL
+                 WHERE delivery_key = :key AND status = 'leased' AND lease_owner = :owner",
+            )
+            .and_then(|mut statement| {
+                statement.execute(named_params! {
+                    ":key": delivery_key, ":owner": owner, ":status": status, ":due_at": due_at.map(At),
+                    ":detail": detail, ":now": At(now),
+                })
+            })
+            .map_err(step("settle a delivery"))?;
+        if let Settlement::Dead { reason, disable: true } = settlement
+            && changed == 1
+        {
+            transaction
+                .execute(
+                    "UPDATE subscribers SET standing = 'disabled', standing_reason = ?2
+                     WHERE standing = 'active' AND subscriber_key = (SELECT subscriber_key FROM outbox WHERE delivery_key = ?1)",
+                    params![delivery_key, reason],
+                )
+                .map_err(step("disable a subscriber"))?;
+        }
+    }
+    Ok(())
 }
 
 /// Makes a delivery that cannot be read a dead letter.
@@ -148,16 +282,25 @@ fn bury(transaction: &Transaction<'_>, delivery_key: i64, fault: &rusqlite::Erro
     done.map(|_| ()).map_err(step("set a delivery aside that cannot be read"))
 }
 
+/// Of a subscriber's settings, what an attempt needs.
+#[derive(Deserialize)]
+struct WhereTo {
+    destination: Destination,
+    #[serde(default)]
+    preset: Preset,
+}
+
 fn claimed_from_row(row: &Row<'_>) -> rusqlite::Result<Claimed> {
     let attempts: i64 = row.get("attempts")?;
-    let Subscriber { destination, preset, .. } = row.get::<_, Json<Subscriber>>("settings")?.0;
+    let WhereTo { destination, preset } = row.get::<_, Json<WhereTo>>("settings")?.0;
     Ok(Claimed {
         delivery_key: row.get("delivery_key")?,
+        channel: Channel::from_text(row.get("channel")?),
         alert: row.get::<_, Json<Alert>>("alert")?.0,
         destination,
         preset,
         secret: row.get("secret")?,
         attempts: u32::try_from(attempts).unwrap_or(u32::MAX),
-        created_at: row.get::<_, At>("created_at")?.0,
+        waits_since: row.get::<_, At>("waits_since")?.0,
     })
 }

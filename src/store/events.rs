@@ -269,6 +269,12 @@ pub(super) fn write_revision(
     done.map(|_| ()).map_err(step("record a revision"))
 }
 
+/// A key that no other installation has: 64 random bits.
+pub(super) fn fresh_key() -> Result<String, StoreError> {
+    let fresh = getrandom::u64().map_err(|fault| StoreError::Row { what: "a random number".into(), fault: fault.to_string() })?;
+    Ok(format!("{fresh:016x}"))
+}
+
 /// The installation's key: made at the first opening, 64 random bits.
 pub(super) fn installation_key(connection: &Connection) -> Result<String, StoreError> {
     let read = "SELECT key FROM installation";
@@ -276,9 +282,8 @@ pub(super) fn installation_key(connection: &Connection) -> Result<String, StoreE
     if let Some(known) = known {
         return Ok(known);
     }
-    let fresh = getrandom::u64().map_err(|fault| StoreError::Row { what: "a random number".into(), fault: fault.to_string() })?;
     connection
-        .execute("INSERT INTO installation (only, key) VALUES (1, ?1) ON CONFLICT DO NOTHING", [format!("{fresh:016x}")])
+        .execute("INSERT INTO installation (only, key) VALUES (1, ?1) ON CONFLICT DO NOTHING", [fresh_key()?])
         .and_then(|_| connection.query_row(read, [], |row| row.get(0)))
         .map_err(step("make the installation's key"))
 }

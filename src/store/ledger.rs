@@ -25,6 +25,8 @@ pub struct LedgerRow {
     pub alert_id: Option<String>,
     pub delivery: Option<String>,
     pub settled_at: Option<Timestamp>,
+    /// What the last attempt said, or why the delivery was ended.
+    pub delivery_detail: Option<String>,
 }
 
 /// One version that was worth telling a subscriber, with its delivery.
@@ -77,7 +79,7 @@ impl Store {
     /// [`StoreError::Sql`] if the database cannot be read.
     pub fn ledger(&self, subscriber: Option<SubscriberKey>, event: Option<&EventId>) -> Result<Vec<LedgerRow>, StoreError> {
         let sql = concat!(
-            "SELECT s.name, e.body, d.decided_at, d.outcome, d.reason, d.refused, d.retry_at, o.alert_id, o.status, o.settled_at
+            "SELECT s.name, e.body, d.decided_at, d.outcome, d.reason, d.refused, d.retry_at, o.alert_id, o.status, o.settled_at, o.detail
                    FROM decisions AS d JOIN events AS e USING (event_key) JOIN subscribers AS s ON s.subscriber_key = d.subscriber_key
                    LEFT JOIN outbox AS o USING (delivery_key)
                    WHERE (?1 IS NULL OR d.subscriber_key = ?1) AND (?2 IS NULL OR d.event_key IN ",
@@ -202,5 +204,6 @@ fn ledger_row(row: &Row<'_>) -> rusqlite::Result<LedgerRow> {
         alert_id: row.get("alert_id")?,
         delivery: row.get("status")?,
         settled_at: optional_at(row, "settled_at")?,
+        delivery_detail: row.get("detail")?,
     })
 }

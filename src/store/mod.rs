@@ -1,6 +1,7 @@
 //! The store: everything SQL. It speaks in domain terms (record these events, decide this chunk, claim these deliveries);
 //! each call that writes is one transaction.
 
+mod backup;
 mod confirmations;
 mod decisions;
 mod deliveries;
@@ -8,7 +9,9 @@ mod events;
 mod feed_state;
 mod ledger;
 mod lock;
+mod outbox;
 mod queries;
+mod report;
 mod rows;
 mod subscribers;
 mod unlinked;
@@ -20,11 +23,14 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
+pub use backup::{BackupPart, FromBackup};
 pub use decisions::{Candidate, Chunk, DispatchTask, Waking};
-pub use deliveries::{Claimed, Settlement};
+pub use deliveries::{Claim, Claimed, Settlement};
 pub use events::Ingested;
 pub use ledger::{HistoryRow, LedgerRow, SubscriberCounts, UpdateRow};
 pub use lock::DaemonLock;
+pub use outbox::{DeliveryStatus, OutboxRow, Retried};
+pub use report::SubscriberReport;
 pub use subscribers::{StoredSubscriber, SubscriberKey};
 pub use updates::{Listener, UpdateChunk, UpdateTask, WaitingUpdate};
 
@@ -40,6 +46,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0002_quiet_hours.sql"),
     include_str!("../../migrations/0003_news.sql"),
     include_str!("../../migrations/0004_feed.sql"),
+    include_str!("../../migrations/0005_outbox.sql"),
 ];
 
 /// The `application_id` that the first migration writes into the file.
@@ -66,6 +73,8 @@ pub enum StoreError {
     Migrate { path: PathBuf, source: rusqlite::Error },
     #[error("cannot {step}")]
     Sql { step: &'static str, source: rusqlite::Error },
+    #[error("the copy {path} is not sound: {fault}")]
+    Copy { path: PathBuf, fault: String },
     #[error("cannot read {what} in the database: {fault}")]
     Row { what: String, fault: String },
     #[error("another throttler daemon (process {pid}) already runs on this database: {lock}")]
@@ -74,6 +83,10 @@ pub enum StoreError {
     Lock { lock: PathBuf, source: std::io::Error },
     #[error("there is no subscriber '{0}'; `throttler subscriber list` shows them")]
     NoSubscriber(String),
+    #[error("there is no delivery '{0}'; `throttler outbox list --status all` shows them")]
+    NoDelivery(String),
+    #[error("delivery '{id}' is {found}: expected {expected}")]
+    WrongStatus { id: String, found: String, expected: &'static str },
     #[error("there is already a subscriber '{0}'; `throttler subscriber set` changes it")]
     SubscriberExists(String),
 }

@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehav
 use super::decisions::carry_over;
 use super::rows::{At, Json, Word};
 use super::{Store, StoreError, step};
+use crate::channel::Channel;
 use crate::limiter::Limiter;
 use crate::subscriber::{Standing, Subscriber, SubscriberName};
 use crate::time::Timestamp;
@@ -134,6 +135,15 @@ impl Store {
                 },
             )
             .map_err(step("change a subscriber"))?;
+        if before.subscriber.destination != changed.destination {
+            // What waits goes to the new destination, so it is limited and held up with that.
+            transaction
+                .execute(
+                    "UPDATE outbox SET channel = ?2 WHERE subscriber_key = ?1 AND status IN ('due', 'leased', 'dead')",
+                    params![before.key.0, Channel::of(&changed.destination).as_str()],
+                )
+                .map_err(step("change the channel of what waits"))?;
+        }
         carry_over(&transaction, before.key, changed, now)?;
         // A changed limit may allow sooner what is withheld; asking costs nothing.
         transaction

@@ -215,6 +215,13 @@ fn wrong_configurations() {
     for (text, expected) in [
         ("[feed]\npol = \"60s\"\n", &["c.toml", "unknown key 'feed.pol'", "nearest known one is 'feed.poll'"][..]),
         ("[feed]\npoll = \"60\"\n", &["c.toml:2: poll", "'60' is not a duration", "90s, 15m, 24h or 7d"]),
+        ("[email]\nmax_per_second = 0\n", &["c.toml: email.max_per_second", "a rate admits 1 to 1000000000 per window, not 0"]),
+        ("[webhook]\nmax_per_second_per_host = -1\n", &["c.toml:2: max_per_second_per_host"]),
+        ("[webhook]\nhosts = { \"discord.com\" = \"30\" }\n", &["c.toml:2: hosts", "'30' is not a rate"]),
+        (
+            "[webhook]\nhosts = { \"https://discord.com\" = \"30/m\" }\n",
+            &["c.toml: webhook.hosts", "'https://discord.com' is not a host"],
+        ),
         ("[feed]\npoll = \"5s\"\n", &["c.toml: feed.poll", "5s is too often for https://", "1m or more"]),
         ("[feed]\nurl = \"gopher://x\"\n", &["c.toml: feed.url", "'gopher://x'", "expected https, http or file"]),
         ("[feed]\nurl = \"file:///none/x.geojson\"\n", &["c.toml: feed.url", "cannot read /none/x.geojson"]),

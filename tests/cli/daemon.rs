@@ -34,12 +34,29 @@ impl Daemon {
 
     /// The same with these variables in its environment.
     pub fn start_with(place: &Place, variables: &[(&str, &Path)]) -> Daemon {
+        let mut command = place.command(&["run"]);
+        command.envs(variables.iter().copied());
+        Daemon::spawn(place, command)
+    }
+
+    /// The same, started by a shell that has the program and its arguments as `$0` and `$@`.
+    pub fn start_under(place: &Place, script: &str) -> Daemon {
+        let program = place.command(&["run"]);
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).arg(program.get_program()).args(program.get_args()).current_dir(place.path("."));
+        Daemon::spawn(place, command)
+    }
+
+    fn spawn(place: &Place, mut command: Command) -> Daemon {
         let log = place.path("log");
         let before = starts(&log);
         let file = File::options().create(true).append(true).open(&log).expect("a log");
-        let mut command = place.command(&["run"]);
-        command.env("THROTTLER_LOG", "throttler=debug,warn").env("NO_COLOR", "1").envs(variables.iter().copied()).stderr(file);
+        command.env("THROTTLER_LOG", "throttler=debug,warn").env("NO_COLOR", "1").stderr(file);
         Daemon { child: command.spawn().expect("the daemon"), log, before }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     pub fn signal(&self, signal: &str) {

@@ -37,7 +37,13 @@ fn every_command_explains_itself() {
         "simulate split",
         "simulate outage",
         "simulate patterns",
+        "outbox",
+        "outbox list",
+        "outbox retry",
+        "outbox drop",
+        "backup",
         "ledger",
+        "report",
         "demo",
     ] {
         let mut args: Vec<&str> = command.split(' ').collect();

@@ -10,14 +10,17 @@ mod daemon;
 mod forms;
 mod help;
 mod kills;
+mod outbox;
 mod place;
 mod questions;
 #[path = "../pipeline/receiver.rs"]
 #[allow(dead_code, reason = "its failures are for the tests of the pipeline")]
 mod receiver;
+mod report;
 #[path = "../delivery/smtp_server.rs"]
 #[allow(dead_code, reason = "its faults are for the tests of delivery")]
 mod smtp_server;
+mod storage;
 mod subscribers;
 #[path = "../feed/usgs.rs"]
 #[allow(dead_code, reason = "its summary feeds are for the tests of the pipeline")]

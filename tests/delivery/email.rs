@@ -271,7 +271,11 @@ async fn a_refusal_tells_whose_it_is() {
         let server = Server::start(Script { faults: [(point, Fault::Say(answer))].into(), ..Script::default() }).await;
         let outcome = attempt(&settings(&format!("smtp://127.0.0.1:{}", server.port))).await;
         let (reason, found) = match outcome {
-            Outcome::Transient { reason, retry_after: None } => (reason, TRANSIENT),
+            Outcome::Transient { reason, retry_after: None, host_failed } => {
+                let early = ["greeting", "EHLO", "STARTTLS", "AUTH"].contains(&point);
+                assert_eq!(host_failed, early || ["421", "530"].contains(&&answer[..3]), "{point} {answer}: whose failure it is");
+                (reason, TRANSIENT)
+            }
             Outcome::Permanent { reason, disable } => (reason, Some(disable)),
             other => panic!("{point} {answer}: {other:?}"),
         };

@@ -233,7 +233,10 @@ async fn each_status_means_what_is_documented() {
         let receiver = Receiver::answering(status, &headers, "\r\n  no \u{1b}[31mroom \tleft\r\nsecond line").await;
         let outcome = attempt(open(), &receiver.url()).await;
         let (reason, found) = match outcome {
-            Outcome::Transient { reason, retry_after } => (reason, (true, retry_after, false)),
+            Outcome::Transient { reason, retry_after, host_failed } => {
+                assert_eq!(host_failed, status >= 500, "{status}: whose failure it is");
+                (reason, (true, retry_after, false))
+            }
             Outcome::Permanent { reason, disable } => (reason, (false, None, disable)),
             Outcome::Delivered { .. } => panic!("{status} is no success"),
         };
@@ -268,7 +271,7 @@ async fn no_answer_is_tried_again() {
     ] {
         let settings = if words.ends_with("in time") { impatient() } else { open() };
         let outcome = attempt(settings, &target).await;
-        let Outcome::Transient { reason, retry_after: None } = outcome else { panic!("{outcome:?}") };
+        let Outcome::Transient { reason, retry_after: None, host_failed: true } = outcome else { panic!("{outcome:?}") };
         assert!(reason.starts_with(words), "{reason}");
         assert!(!reason.contains("secret-path"), "{reason}");
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use throttler::clock::Clock;
 use throttler::daemon::dispatch;
 use throttler::limiter::Algorithm;
-use throttler::store::Settlement;
+use throttler::store::{Claim, Settlement};
 use throttler::subscriber::{Excess, Updates};
 use throttler::time::Span;
 
@@ -49,8 +49,10 @@ impl Run {
             loop {
                 let (database, now) = (self.rig.parts().database.clone(), self.rig.clock.now());
                 // Two at a time, so that a crash finds some claimed and some not.
-                let claimed =
-                    database.with(move |store| store.claim("run", 2, Span::from_seconds(HOUR), now)).await.expect("claimed");
+                let claimed = database
+                    .with(move |store| store.claim(Claim { owner: "run", most: 2, lease: Span::from_seconds(HOUR), now }, |_| 2))
+                    .await
+                    .expect("claimed");
                 if self.step().await {
                     continue 'again;
                 }
@@ -210,14 +212,14 @@ async fn a_lease_that_ran_out_is_taken_over_and_its_late_owner_settles_nothing()
     rig.show(&[Quake::new(&rig, "us1", 5.5, 60)]);
     rig.poll().await;
     rig.dispatch().await;
-    let lease = Span::from_seconds(300);
+    let claim = |owner, now| Claim { owner, most: 10, lease: Span::from_seconds(300), now };
     let mut store = rig.store();
-    let first = store.claim("first", 10, lease, rig.clock.now()).expect("claimed");
+    let first = store.claim(claim("first", rig.clock.now()), |_| 10).expect("claimed");
     assert_eq!((first.len(), first[0].attempts), (1, 0));
     rig.pass(299);
-    assert!(store.claim("second", 10, lease, rig.clock.now()).expect("claimed").is_empty(), "leased");
+    assert!(store.claim(claim("second", rig.clock.now()), |_| 10).expect("claimed").is_empty(), "leased");
     rig.pass(1);
-    let second = store.claim("second", 10, lease, rig.clock.now()).expect("claimed");
+    let second = store.claim(claim("second", rig.clock.now()), |_| 10).expect("claimed");
     assert_eq!((second.len(), second[0].attempts, &second[0].alert.id), (1, 1, &first[0].alert.id));
     let dead = [(first[0].delivery_key, Settlement::Dead { reason: "too late".into(), disable: true })];
     store.settle("first", &dead, rig.clock.now()).expect("settled");

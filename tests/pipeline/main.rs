@@ -1,6 +1,7 @@
 //! The pipeline as it runs, with the time set by hand: from a feed's file through a database on disk to receivers on loopback and a
 //! directory of messages.
 
+mod backup;
 mod books;
 mod changes;
 mod confirm;
@@ -11,6 +12,7 @@ mod great_quake;
 mod many;
 mod news;
 mod opening;
+mod outbox;
 mod quiet;
 mod receiver;
 mod rig;

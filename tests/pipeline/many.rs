@@ -2,6 +2,7 @@
 
 use throttler::daemon::Dispatched;
 use throttler::limiter::Algorithm;
+use throttler::store::Claim;
 use throttler::subscriber::Excess;
 
 use crate::rig::{HOUR, MINUTE, Quake, Rig, limit, magnitude, mailed};
@@ -44,8 +45,8 @@ async fn thousands_of_subscribers_are_each_decided_once() {
     assert_eq!(rig.number("SELECT count(*) FROM decisions WHERE outcome = 'digested'"), 800);
     assert_eq!(rig.number("SELECT count(*) FROM outbox"), 1_200 + 800 + 800);
     let largest: f64 = rig.sql().query_row("SELECT max(magnitude) FROM outbox", [], |row| row.get(0)).expect("a magnitude");
-    let claimed =
-        rig.store().claim("test", 100, throttler::time::Span::from_seconds(1), throttler::clock::Clock::now(&*rig.clock));
+    let (lease, now) = (throttler::time::Span::from_seconds(1), throttler::clock::Clock::now(&*rig.clock));
+    let claimed = rig.store().claim(Claim { owner: "test", most: 100, lease, now }, |_| 1_000);
     let claimed = claimed.expect("claimed");
     let magnitudes: Vec<_> =
         claimed.iter().filter_map(|claim| claim.alert.largest()?.magnitude).map(throttler::event::Magnitude::value).collect();

@@ -8,7 +8,7 @@ use super::report;
 use super::server::{Received, Server};
 use crate::cli::failure::Failure;
 use crate::cli::output;
-use crate::clock::ManualClock;
+use crate::clock::{Clock, ManualClock};
 use crate::daemon::{Database, Deliverer, GapCloser, Ingester, Vanished, dispatch};
 use crate::delivery::{
     Delivery, EmailChannel, EmailSender, EmailSettings, MailTransport, Sender, WebhookSecret, WebhookSender, WebhookSettings,
@@ -156,7 +156,8 @@ impl Stages {
 
     /// The next stop: the next event, the next time that something withheld may be told, or the next delivery due.
     async fn next(&self, event: Option<&Event>) -> Result<Option<Timestamp>, Failure> {
-        let (wake, due) = self.database.with(|store| Ok((store.next_wake()?, store.next_due()?))).await?;
+        let now = self.clock.now();
+        let (wake, due) = self.database.with(move |store| Ok((store.next_wake()?, store.next_due(now)?))).await?;
         Ok([event.map(|event| event.origin_at), wake, due].into_iter().flatten().min())
     }
 

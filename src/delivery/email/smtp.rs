@@ -14,6 +14,7 @@ use lettre::transport::smtp::client::{AsyncSmtpConnection, Certificate, TlsParam
 use lettre::transport::smtp::commands::{Data, Mail, Rcpt, Rset};
 use lettre::transport::smtp::extension::ClientId;
 use lettre::transport::smtp::response::Severity;
+use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
@@ -25,7 +26,7 @@ use crate::delivery::outcome::Outcome;
 use crate::time::{Span, Timestamp};
 
 /// Idle connections kept for the next message.
-const MAX_IDLE: usize = 8;
+const MAX_IDLE: usize = 32;
 /// How long an idle connection is kept; servers hang up after five minutes or less.
 const MAX_IDLE_TIME: Span = Span::from_seconds(60);
 /// The longest that a goodbye may take.
@@ -138,8 +139,18 @@ impl Smtp {
     async fn connect(&self) -> Result<AsyncSmtpConnection, Failure> {
         let place = (self.server.host.as_str(), self.server.port);
         let implicit = self.tls.clone().filter(|_| self.server.security == SmtpSecurity::Implicit);
-        let connecting = AsyncSmtpConnection::connect_tokio1(place, Some(self.timeout), &self.hello, implicit, None);
-        let mut connection = self.step(Step::Connection, connecting).await?;
+        let mut connection = if implicit.is_some() {
+            let connecting = AsyncSmtpConnection::connect_tokio1(place, Some(self.timeout), &self.hello, implicit, None);
+            self.step(Step::Connection, connecting).await?
+        } else {
+            // A message is written in pieces, and without this the last may wait for an acknowledgement of the one before.
+            let reached = timeout(self.timeout, TcpStream::connect(place)).await;
+            let reached = reached.map_err(|_| Failure::new(Step::Connection, Cause::Stalled))?;
+            let stream = reached.and_then(|stream| stream.set_nodelay(true).map(|()| stream));
+            let stream = stream.map_err(|fault| Failure::new(Step::Connection, Cause::Unreachable(fault)))?;
+            let greeting = AsyncSmtpConnection::connect_with_transport(Box::new(stream), &self.hello);
+            self.step(Step::Connection, greeting).await?
+        };
         self.encrypt(&mut connection).await?;
         self.log_in(&mut connection).await?;
         Ok(connection)

@@ -14,6 +14,7 @@
 //! Exim says `550 relay not permitted` to whoever should have logged in, without a status, and about every recipient alike.
 
 use std::error::Error;
+use std::io;
 
 use lettre::transport::smtp::Error as SmtpError;
 
@@ -41,6 +42,8 @@ pub(super) enum Step {
 #[derive(Debug)]
 pub(super) enum Cause {
     Smtp(SmtpError),
+    /// No connection could be made.
+    Unreachable(io::Error),
     Stalled,
     /// The server lacks what the settings or the protocol ask for.
     Missing(&'static str),
@@ -91,16 +94,19 @@ pub(super) fn accepted(host: &str, answer: &str) -> Outcome {
 /// The outcome of a failure.
 pub(super) fn judge(host: &str, failure: &Failure) -> Outcome {
     let Some((code, words)) = failure.reply() else {
-        return Outcome::transient(&no_reply(host, failure));
+        return Outcome::host_failed(&no_reply(host, failure), None);
     };
     let what = failure.step.words();
+    let before_the_message = matches!(failure.step, Step::Connection | Step::StartTls | Step::Login);
     if code < 500 {
-        return Outcome::transient(&format!("{host} put off {what}: {code} {words}"));
+        let reason = format!("{host} put off {what}: {code} {words}");
+        // 421 is the server's goodbye, wherever it comes.
+        return if before_the_message || code == 421 { Outcome::host_failed(&reason, None) } else { Outcome::transient(&reason) };
     }
     let reason = format!("{host} refused {what}: {code} {words}");
     match failure.step {
-        Step::Connection | Step::StartTls | Step::Login => Outcome::transient(&reason),
-        Step::Sender | Step::Recipient if code == 530 => Outcome::transient(&reason),
+        Step::Connection | Step::StartTls | Step::Login => Outcome::host_failed(&reason, None),
+        Step::Sender | Step::Recipient if code == 530 => Outcome::host_failed(&reason, None),
         Step::Sender | Step::Data => Outcome::permanent(&reason, false),
         Step::Recipient | Step::Content => Outcome::permanent(&reason, mailbox_is_gone(failure.step, code, &words)),
     }
@@ -133,6 +139,7 @@ fn no_reply(host: &str, failure: &Failure) -> String {
     match &failure.cause {
         Cause::Missing(what) => format!("{host}: {what}"),
         Cause::Stalled => format!("no answer from {host} in time to {what}{ambiguous}"),
+        Cause::Unreachable(fault) => format!("no connection to {host}: {fault}"),
         Cause::Smtp(error) => match find::<rustls::Error>(error) {
             Some(fault) => {
                 format!("no secure connection to {host}: {fault} (a private authority's certificate goes into ca_file)")

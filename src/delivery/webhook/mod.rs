@@ -27,7 +27,7 @@ use reqwest::{Client, Response, redirect};
 use super::address_guard::{Guarded, Policy, Refused, SystemResolver, check_url, host_of, policy};
 use super::causes::{find, innermost};
 use super::error::DeliveryError;
-use super::outcome::Outcome;
+use super::outcome::{MAX_REASON_CHARS, Outcome};
 use super::signature::WebhookSecret;
 use crate::alert::Alert;
 use crate::backoff::parse_retry_after;
@@ -45,7 +45,7 @@ const MAX_ANSWER_BYTES: usize = 4_096;
 /// The longest first line of an answer in a reason, in characters.
 const MAX_ANSWER_CHARS: usize = 120;
 /// Idle connections kept open to one host.
-const MAX_IDLE_PER_HOST: usize = 8;
+const MAX_IDLE_PER_HOST: usize = 128;
 
 /// How webhooks are sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -203,10 +203,8 @@ async fn judge(response: Response, now: Timestamp) -> Outcome {
         410 => Outcome::permanent(&format!("{answer} (the receiver wants no more)"), true),
         300..=399 => Outcome::permanent(&format!("{answer} (redirects are not followed: set the final URL)"), false),
         400 | 405 | 406 | 411 | 413..=415 | 417 | 422 | 431 | 501 | 505 => Outcome::permanent(&answer, false),
-        _ => match Outcome::transient(&answer) {
-            Outcome::Transient { reason, .. } => Outcome::Transient { reason, retry_after },
-            other => other,
-        },
+        500.. => Outcome::host_failed(&answer, retry_after),
+        _ => Outcome::Transient { reason: one_line(&answer, MAX_REASON_CHARS), retry_after, host_failed: false },
     }
 }
 
@@ -243,5 +241,5 @@ fn no_answer(host: &str, error: &reqwest::Error) -> Outcome {
     } else {
         format!("no answer from {host}: {cause}")
     };
-    Outcome::transient(&what)
+    Outcome::host_failed(&what, None)
 }

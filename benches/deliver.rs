@@ -1,0 +1,226 @@
+//! How many messages a second leave the outbox: claimed, signed or composed, sent over loopback to a receiver in the same
+//! process, and their receipts written durably.
+//!
+//! `cargo run --release --example deliver -- webhooks|emails COUNT [DIRECTORY]`
+//!
+//! The database lies in a new directory within `DIRECTORY` (default: the temporary one). The receiver runs on a thread of its
+//! own and does as little as its protocol lets it. It ends when all is delivered.
+
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use throttler::clock::{Clock, SystemClock};
+use throttler::daemon::{Database, Deliverer, GapCloser, Ingester, Vanished, dispatch};
+use throttler::delivery::{Delivery, EmailChannel, EmailSender, EmailSettings, WebhookSecret, WebhookSender, WebhookSettings};
+use throttler::feed::{Feed, Settings};
+use throttler::identity::unlinked::Likeness;
+use throttler::interest::Interest;
+use throttler::limiter::{Algorithm, Limit, Policy};
+use throttler::news::{EventRules, FirstRun};
+use throttler::store::Store;
+use throttler::subscriber::{Destination, Excess, Mode, Preset, Subscriber, Updates};
+use throttler::time::Span;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+/// Subscribers that are added in one transaction.
+const BATCH: usize = 10_000;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Webhooks,
+    Emails,
+}
+
+fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let kind = match arguments.next().as_deref() {
+        Some("webhooks") => Kind::Webhooks,
+        Some("emails") => Kind::Emails,
+        _ => return Err("expected: deliver webhooks|emails COUNT [DIRECTORY]".into()),
+    };
+    let count: usize = arguments.next().ok_or("expected a COUNT")?.parse()?;
+    let within = arguments.next().map_or_else(std::env::temp_dir, Into::into);
+    // Only a second installation fails, and then the first one serves.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let directory = tempfile::tempdir_in(within)?;
+    let received = Arc::new(AtomicU64::new(0));
+    let port = start_receiver(kind, Arc::clone(&received))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(measure(kind, count, directory.path(), port, &received))
+}
+
+async fn measure(kind: Kind, count: usize, directory: &Path, port: u16, received: &AtomicU64) -> Result<()> {
+    let database = Database::new(Store::open(&directory.join("throttler.db"))?);
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    fill(kind, count, directory, port, &database, &clock).await?;
+    let mut deliverer = Deliverer::new(database.clone(), Arc::new(delivery(port)?), Arc::clone(&clock));
+    let start = clock.now();
+    deliverer.all().await?;
+    let elapsed = clock.now().since(start).as_seconds();
+    let arrived = received.load(Ordering::Relaxed);
+    let receipts = database.with(|store| store.count_outbox(throttler::store::DeliveryStatus::Delivered, None)).await?;
+    println!("{arrived} arrived, {receipts} receipts in {elapsed:.2} s: {:.0} a second", receipts as f64 / elapsed);
+    if receipts == count as u64 && arrived == receipts { Ok(()) } else { Err("not all were delivered once".into()) }
+}
+
+/// One event decided for so many subscribers.
+async fn fill(kind: Kind, count: usize, directory: &Path, port: u16, database: &Database, clock: &Arc<dyn Clock>) -> Result<()> {
+    let feed = directory.join("feed.geojson");
+    let now = clock.now();
+    let show = |features: &str| {
+        let generated = clock.now().millis();
+        std::fs::write(
+            &feed,
+            format!(
+                r#"{{"type":"FeatureCollection","metadata":{{"generated":{generated},"status":200}},"features":[{features}]}}"#
+            ),
+        )
+    };
+    let url: throttler::feed::FeedUrl = format!("file://{}", feed.display()).parse()?;
+    let rules = EventRules {
+        min_magnitude: Interest::default().min_magnitude,
+        max_age: Span::from_seconds(86_400),
+        first_run: FirstRun::Baseline,
+        likeness: Likeness::default(),
+        confirm: None,
+    };
+    let feed = Feed::new(url, &Settings::default())?;
+    let mut ingester = Ingester {
+        feed,
+        rules,
+        database: database.clone(),
+        clock: Arc::clone(clock),
+        gaps: GapCloser::default(),
+        vanished: Vanished::default(),
+    };
+    show("")?;
+    ingester.poll().await?;
+    for first in (0..count).step_by(BATCH) {
+        let added: Result<Vec<_>> = (first..(first + BATCH).min(count)).map(|at| subscriber(kind, at, port)).collect();
+        let added = added?;
+        database.with(move |store| store.add_subscribers(&added, now)).await?;
+    }
+    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    let time = clock.now().millis();
+    show(&format!(
+        r#"{{"type":"Feature","id":"us1","properties":{{"mag":6.5,"place":"98 km E of Severo-Kuril'sk, Russia","time":{time},"updated":{time},"ids":",us1,","status":"automatic","type":"earthquake","tsunami":0,"alert":null,"magType":"mww"}},"geometry":{{"type":"Point","coordinates":[160.3,52.5,20.0]}}}}"#
+    ))?;
+    ingester.poll().await?;
+    let start = clock.now();
+    dispatch::all(database, &**clock, |_| {}).await?;
+    println!("decided for {count} subscribers in {:.2} s", clock.now().since(start).as_seconds());
+    Ok(())
+}
+
+fn subscriber(kind: Kind, at: usize, port: u16) -> Result<(Subscriber, Option<String>)> {
+    let (destination, secret) = match kind {
+        Kind::Webhooks => (
+            Destination::Webhook(format!("http://127.0.0.1:{port}/hook/{at}").parse()?),
+            Some(WebhookSecret::generate()?.expose()),
+        ),
+        Kind::Emails => (Destination::Email(format!("s{at}@example.org").parse()?), None),
+    };
+    let subscriber = Subscriber {
+        name: format!("s{at}").parse()?,
+        destination,
+        interest: Interest::default(),
+        policy: Policy::plain(Limit::new(Algorithm::TokenBucket, "5/h".parse()?, Some(74))?),
+        excess: Excess::Digest,
+        mode: Mode::Enforce,
+        quiet: None,
+        updates: Updates::default(),
+        preset: Preset::default(),
+    };
+    Ok((subscriber, secret))
+}
+
+fn delivery(port: u16) -> Result<Delivery> {
+    let smtp = format!("smtp://127.0.0.1:{port}").parse()?;
+    let email = EmailSettings::new("Alerts <alerts@example.org>".parse()?, smtp);
+    let webhook = WebhookSettings { allow_private: true, ..WebhookSettings::default() };
+    Ok(Delivery { email: EmailChannel::Sender(Box::new(EmailSender::new(&email)?)), webhook: WebhookSender::new(webhook)? })
+}
+
+/// A receiver on a thread of its own: its port.
+fn start_receiver(kind: Kind, received: Arc<AtomicU64>) -> Result<u16> {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    listener.set_nonblocking(true)?;
+    let port = listener.local_addr()?.port();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    std::thread::spawn(move || {
+        runtime.block_on(async move {
+            let listener = TcpListener::from_std(listener)?;
+            loop {
+                let (stream, _) = listener.accept().await?;
+                stream.set_nodelay(true)?;
+                let received = Arc::clone(&received);
+                // A connection that breaks is the sender's to complain of.
+                tokio::spawn(async move {
+                    match kind {
+                        Kind::Webhooks => answer_requests(stream, &received).await,
+                        Kind::Emails => take_mail(stream, &received).await,
+                    }
+                });
+            }
+            #[expect(unreachable_code, reason = "names the type of the block")]
+            std::io::Result::Ok(())
+        })
+    });
+    Ok(port)
+}
+
+/// HTTP/1.1: 204 to every request.
+async fn answer_requests(mut stream: TcpStream, received: &AtomicU64) -> std::io::Result<()> {
+    let mut buffer = Vec::with_capacity(16_384);
+    loop {
+        while let Some(length) = request_length(&buffer) {
+            buffer.drain(..length);
+            received.fetch_add(1, Ordering::Relaxed);
+            stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await?;
+        }
+        if stream.read_buf(&mut buffer).await? == 0 {
+            return Ok(());
+        }
+    }
+}
+
+/// The length of the first request, if it is there as a whole.
+fn request_length(buffer: &[u8]) -> Option<usize> {
+    let head = memchr::memmem::find(buffer, b"\r\n\r\n")? + 4;
+    let field = b"content-length: ";
+    let at = memchr::memmem::find(&buffer[..head], field)? + field.len();
+    let digits = buffer[at..head].iter().take_while(|byte| byte.is_ascii_digit());
+    let body = digits.fold(0, |value, digit| value * 10 + usize::from(digit - b'0'));
+    (buffer.len() >= head + body).then_some(head + body)
+}
+
+/// SMTP without extensions: everything is accepted.
+async fn take_mail(mut stream: TcpStream, received: &AtomicU64) -> std::io::Result<()> {
+    stream.write_all(b"220 sink\r\n").await?;
+    let mut buffer = Vec::with_capacity(16_384);
+    let mut content = false;
+    loop {
+        let end: &[u8] = if content { b"\r\n.\r\n" } else { b"\r\n" };
+        let Some(at) = memchr::memmem::find(&buffer, end) else {
+            if stream.read_buf(&mut buffer).await? == 0 {
+                return Ok(());
+            }
+            continue;
+        };
+        let data = !content && buffer.starts_with(b"DATA");
+        let answer: &[u8] = match (content, data) {
+            (true, _) => b"250 taken\r\n",
+            (false, true) => b"354 go on\r\n",
+            (false, false) => b"250 sink\r\n",
+        };
+        received.fetch_add(content.into(), Ordering::Relaxed);
+        content = data;
+        buffer.drain(..at + end.len());
+        stream.write_all(answer).await?;
+    }
+}

@@ -1,0 +1,77 @@
+//! The channel: what deliveries share on their way out, and what is therefore limited and breaks together.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::subscriber::Destination;
+
+/// The mail relay (`email`), or the origin of a webhook's URL (`https://hooks.example.org`, with the port where it is not
+/// the usual one): one host as far as a sender can tell.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Channel(String);
+
+/// The relay's name. An origin has a scheme and is never equal to it.
+const EMAIL: &str = "email";
+
+impl Channel {
+    /// The channel of a destination.
+    #[must_use]
+    pub fn of(destination: &Destination) -> Channel {
+        match destination {
+            Destination::Email(_) => Channel(EMAIL.to_owned()),
+            Destination::Webhook(url) => Channel(url.as_url().origin().ascii_serialization()),
+        }
+    }
+
+    /// The channel that was written as this text.
+    #[must_use]
+    pub fn from_text(text: String) -> Channel {
+        Channel(text)
+    }
+
+    /// The channel as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it is the mail relay.
+    #[must_use]
+    pub fn is_email(&self) -> bool {
+        self.0 == EMAIL
+    }
+
+    /// The webhook's host, with its port where that is not the usual one; `None` for the mail relay.
+    #[must_use]
+    pub fn host(&self) -> Option<&str> {
+        self.0.split_once("://").map(|(_, host)| host)
+    }
+}
+
+impl fmt::Display for Channel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_channel_is_the_relay_or_an_origin() {
+        let hook = |url: &str| Channel::of(&Destination::Webhook(url.parse().expect(url)));
+        for (url, channel, host) in [
+            ("https://hooks.example.org/a/b?c", "https://hooks.example.org", "hooks.example.org"),
+            ("https://HOOKS.example.org:443?c", "https://hooks.example.org", "hooks.example.org"),
+            ("http://127.0.0.1:8080/x", "http://127.0.0.1:8080", "127.0.0.1:8080"),
+            ("https://[2001:db8::1]/", "https://[2001:db8::1]", "[2001:db8::1]"),
+        ] {
+            assert_eq!((hook(url).as_str(), hook(url).host(), hook(url).is_email()), (channel, Some(host), false));
+        }
+        let mail = Channel::of(&Destination::Email("anna@example.org".parse().expect("an address")));
+        assert_eq!((mail.as_str(), mail.host(), mail.is_email()), ("email", None, true));
+    }
+}

@@ -1,0 +1,263 @@
+//! The outbox as its operator sees it: what is due, under way and dead, putting dead letters back, and ending deliveries.
+//! Each transition is guarded in SQL: what another process leased meanwhile is refused, and nothing of the request is done.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use rusqlite::{OptionalExtension, Row, Transaction, TransactionBehavior, named_params, params};
+
+use super::rows::{At, Json, Word, optional_at};
+use super::subscribers::SubscriberKey;
+use super::{Store, StoreError, step};
+use crate::alert::Alert;
+use crate::channel::Channel;
+use crate::event::Magnitude;
+use crate::subscriber::Standing;
+use crate::time::Timestamp;
+
+/// How a message stands in the outbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DeliveryStatus {
+    /// An attempt is under way.
+    Leased,
+    /// It waits for its first or next attempt.
+    Due,
+    /// It was given up.
+    Dead,
+    /// The destination has it.
+    Delivered,
+    /// It was ended by hand, or with its subscriber.
+    Dropped,
+}
+
+/// One message in the outbox.
+#[derive(Clone, Debug)]
+pub struct OutboxRow {
+    /// The alert's id, the same at every attempt.
+    pub id: String,
+    pub subscriber: String,
+    /// The subscriber's: nothing leaves for one that is paused or disabled.
+    pub standing: Standing,
+    pub channel: Channel,
+    /// One line for people; the fault where the message cannot be read.
+    pub title: Result<String, String>,
+    pub magnitude: Option<Magnitude>,
+    pub status: DeliveryStatus,
+    /// Since it was created, or put back by hand.
+    pub attempts: u32,
+    pub created_at: Timestamp,
+    pub due_at: Timestamp,
+    pub lease_until: Option<Timestamp>,
+    pub retried_at: Option<Timestamp>,
+    pub settled_at: Option<Timestamp>,
+    /// What the last attempt said, or why it was ended.
+    pub detail: Option<String>,
+}
+
+/// What putting dead letters back did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Retried {
+    pub count: u64,
+    /// Of their subscribers those for whom they wait, since they are paused or disabled.
+    pub held_up: BTreeMap<String, Standing>,
+}
+
+impl DeliveryStatus {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [DeliveryStatus; 5] =
+        [DeliveryStatus::Leased, DeliveryStatus::Due, DeliveryStatus::Dead, DeliveryStatus::Delivered, DeliveryStatus::Dropped];
+
+    /// Its word in the database, on the command line and in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            DeliveryStatus::Leased => "leased",
+            DeliveryStatus::Due => "due",
+            DeliveryStatus::Dead => "dead",
+            DeliveryStatus::Delivered => "delivered",
+            DeliveryStatus::Dropped => "dropped",
+        }
+    }
+}
+
+impl fmt::Display for DeliveryStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for DeliveryStatus {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<DeliveryStatus, String> {
+        let known = DeliveryStatus::ALL.into_iter().find(|status| status.name() == text);
+        known.ok_or_else(|| format!("'{text}' is not a status: expected leased, due, dead, delivered or dropped"))
+    }
+}
+
+impl Store {
+    /// Up to `most` messages of one status, of one subscriber or all: what is due in the order in which it leaves, the rest
+    /// the newest first.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be read.
+    pub fn outbox(
+        &self,
+        status: DeliveryStatus,
+        subscriber: Option<SubscriberKey>,
+        most: usize,
+    ) -> Result<Vec<OutboxRow>, StoreError> {
+        let order = match status {
+            DeliveryStatus::Due => "o.magnitude DESC, o.due_at",
+            _ => "o.settled_at DESC, o.delivery_key DESC",
+        };
+        // The status stands in the text, so that the index of its rows serves.
+        let sql = format!(
+            "SELECT o.*, s.name, s.standing FROM outbox AS o JOIN subscribers AS s USING (subscriber_key)
+             WHERE o.status = '{status}' AND (?1 IS NULL OR o.subscriber_key = ?1) ORDER BY {order} LIMIT ?2"
+        );
+        let read = || -> rusqlite::Result<Vec<OutboxRow>> {
+            let mut statement = self.connection.prepare(&sql)?;
+            let most = i64::try_from(most).unwrap_or(i64::MAX);
+            let rows = statement.query_map(params![subscriber.map(|key| key.0), most], |row| outbox_row(row, status))?;
+            rows.collect()
+        };
+        read().map_err(step("read the outbox"))
+    }
+
+    /// How many messages have this status, of one subscriber or all.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be read.
+    pub fn count_outbox(&self, status: DeliveryStatus, subscriber: Option<SubscriberKey>) -> Result<u64, StoreError> {
+        let sql = format!("SELECT count(*) FROM outbox WHERE status = '{status}' AND (?1 IS NULL OR subscriber_key = ?1)");
+        let count = self.connection.query_row(&sql, [subscriber.map(|key| key.0)], |row| row.get::<_, i64>(0));
+        count.map(|count| u64::try_from(count).unwrap_or_default()).map_err(step("count the outbox"))
+    }
+
+    /// Puts dead letters back, to be attempted from `now` on as if they were new. All of them or none.
+    ///
+    /// # Errors
+    /// [`StoreError::NoDelivery`] or [`StoreError::WrongStatus`] for one that is not there or not dead; nothing is changed.
+    pub fn retry_dead(&mut self, ids: &[String], now: Timestamp) -> Result<Retried, StoreError> {
+        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let transaction = begin.map_err(step("begin putting dead letters back"))?;
+        let mut retried = Retried::default();
+        for id in ids {
+            if revive(&transaction, "alert_id = :id", named_params! { ":id": id, ":now": At(now) })? == 0 {
+                return Err(refusal(&transaction, id, "dead, of a subscriber who is still there")?);
+            }
+            retried.count += 1;
+            let sql = "SELECT s.name, s.standing FROM outbox JOIN subscribers AS s USING (subscriber_key) WHERE alert_id = ?1";
+            retried.add_held_up(&transaction, sql, params![id])?;
+        }
+        transaction.commit().map_err(step("commit what was put back"))?;
+        Ok(retried)
+    }
+
+    /// Puts all dead letters back, of one subscriber or all.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be written.
+    pub fn retry_all_dead(&mut self, subscriber: Option<SubscriberKey>, now: Timestamp) -> Result<Retried, StoreError> {
+        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let transaction = begin.map_err(step("begin putting dead letters back"))?;
+        let key = subscriber.map(|key| key.0);
+        let mut retried = Retried::default();
+        let sql = "SELECT DISTINCT s.name, s.standing FROM outbox AS o JOIN subscribers AS s USING (subscriber_key)
+                   WHERE o.status = 'dead' AND s.removed_at IS NULL AND (?1 IS NULL OR o.subscriber_key = ?1)";
+        retried.add_held_up(&transaction, sql, params![key])?;
+        let which = "(:key IS NULL OR subscriber_key = :key)";
+        let count = revive(&transaction, which, named_params! { ":key": key, ":now": At(now) })?;
+        retried.count = count as u64;
+        transaction.commit().map_err(step("commit what was put back"))?;
+        Ok(retried)
+    }
+
+    /// Ends due or dead deliveries; `reason` stands in their rows. All of them or none.
+    ///
+    /// # Errors
+    /// [`StoreError::NoDelivery`] or [`StoreError::WrongStatus`] for one that is not there, under way or over; nothing is
+    /// changed.
+    pub fn drop_deliveries(&mut self, ids: &[String], reason: &str, now: Timestamp) -> Result<(), StoreError> {
+        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let transaction = begin.map_err(step("begin dropping deliveries"))?;
+        for id in ids {
+            let sql = "UPDATE outbox SET status = 'dropped', settled_at = ?2, detail = ?3
+                       WHERE alert_id = ?1 AND status IN ('due', 'dead')";
+            let dropped = transaction.execute(sql, params![id, At(now), reason]).map_err(step("drop a delivery"))?;
+            if dropped == 0 {
+                return Err(refusal(&transaction, id, "due or dead")?);
+            }
+        }
+        transaction.commit().map_err(step("commit what was dropped"))
+    }
+}
+
+impl Retried {
+    fn add_held_up(
+        &mut self,
+        transaction: &Transaction<'_>,
+        sql: &str,
+        parameters: impl rusqlite::Params,
+    ) -> Result<(), StoreError> {
+        let read = || -> rusqlite::Result<Vec<(String, Standing)>> {
+            let mut statement = transaction.prepare_cached(sql)?;
+            statement.query_map(parameters, |row| Ok((row.get(0)?, row.get::<_, Word<Standing>>(1)?.0)))?.collect()
+        };
+        let found = read().map_err(step("read whose dead letters are put back"))?;
+        self.held_up.extend(found.into_iter().filter(|(_, standing)| *standing != Standing::Active));
+        Ok(())
+    }
+}
+
+/// Makes dead letters due, as far as their subscribers are still there: how many.
+fn revive(transaction: &Transaction<'_>, which: &str, parameters: &[(&str, &dyn rusqlite::ToSql)]) -> Result<usize, StoreError> {
+    let sql = format!(
+        "UPDATE outbox SET status = 'due', due_at = :now, retried_at = :now, attempts = 0, settled_at = NULL
+         WHERE status = 'dead' AND {which}
+           AND (SELECT removed_at IS NULL FROM subscribers AS s WHERE s.subscriber_key = outbox.subscriber_key)"
+    );
+    let revived = transaction.prepare_cached(&sql).and_then(|mut statement| statement.execute(parameters));
+    revived.map_err(step("put a dead letter back"))
+}
+
+/// Why a delivery could not be changed as asked.
+fn refusal(transaction: &Transaction<'_>, id: &str, expected: &'static str) -> Result<StoreError, StoreError> {
+    let sql = "SELECT status, lease_until FROM outbox WHERE alert_id = ?1";
+    let found = transaction
+        .query_row(sql, [id], |row| Ok((row.get::<_, Word<DeliveryStatus>>(0)?.0, optional_at(row, "lease_until")?)))
+        .optional()
+        .map_err(step("look for a delivery"))?;
+    Ok(match found {
+        None => StoreError::NoDelivery(id.to_owned()),
+        Some((DeliveryStatus::Leased, Some(until))) => {
+            let found = format!("under way (leased until {until} at the latest)");
+            StoreError::WrongStatus { id: id.to_owned(), found, expected }
+        }
+        Some((status, _)) => StoreError::WrongStatus { id: id.to_owned(), found: status.to_string(), expected },
+    })
+}
+
+fn outbox_row(row: &Row<'_>, status: DeliveryStatus) -> rusqlite::Result<OutboxRow> {
+    let attempts: i64 = row.get("attempts")?;
+    // A message that cannot be read is listed like any other, so that it can be dropped.
+    let title = row.get::<_, Json<Alert>>("alert").map(|alert| alert.0.title()).map_err(|fault| fault.to_string());
+    Ok(OutboxRow {
+        id: row.get("alert_id")?,
+        subscriber: row.get("name")?,
+        standing: row.get::<_, Word<Standing>>("standing")?.0,
+        channel: Channel::from_text(row.get("channel")?),
+        title,
+        magnitude: row.get::<_, Option<f64>>("magnitude")?.and_then(|value| Magnitude::new(value).ok()),
+        status,
+        attempts: u32::try_from(attempts).unwrap_or(u32::MAX),
+        created_at: row.get::<_, At>("created_at")?.0,
+        due_at: row.get::<_, At>("due_at")?.0,
+        lease_until: optional_at(row, "lease_until")?,
+        retried_at: optional_at(row, "retried_at")?,
+        settled_at: optional_at(row, "settled_at")?,
+        detail: row.get("detail")?,
+    })
+}
