@@ -48,7 +48,7 @@ fn locked(directory: &str) -> Vec<Locked> {
 fn line_of_versions(version: &str) -> String {
     let significant = |part: &&str| part.chars().any(|c| c != '0');
     let parts: Vec<&str> = version.split('.').collect();
-    let length = parts.iter().position(|part| significant(&part)).map_or(parts.len(), |first| first + 1);
+    let length = parts.iter().position(|part| significant(part)).map_or(parts.len(), |first| first + 1);
     parts[..length].join(".")
 }
 
