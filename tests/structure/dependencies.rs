@@ -23,7 +23,7 @@ const SEVERAL: [(&str, &[&str]); 9] = [
 ];
 
 /// Licences that ask for no more than to be named.
-const LICENCES: [&str; 8] = ["0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "Unicode-3.0", "Zlib"];
+const LICENCES: [&str; 9] = ["0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MIT-0", "Unicode-3.0", "Zlib"];
 
 struct Locked {
     name: String,
@@ -48,7 +48,7 @@ fn locked(directory: &str) -> Vec<Locked> {
 fn line_of_versions(version: &str) -> String {
     let significant = |part: &&str| part.chars().any(|c| c != '0');
     let parts: Vec<&str> = version.split('.').collect();
-    let length = parts.iter().position(|part| significant(part)).map_or(parts.len(), |first| first + 1);
+    let length = parts.iter().position(significant).map_or(parts.len(), |first| first + 1);
     parts[..length].join(".")
 }
 
