@@ -17,6 +17,7 @@ mod report;
 mod run;
 mod setup;
 mod simulate;
+mod status;
 mod subscriber;
 
 use std::path::PathBuf;
@@ -79,6 +80,8 @@ enum Command {
     /// The laboratory: what limiters do with traffic made to order
     #[command(subcommand)]
     Simulate(simulate::SimulateCommand),
+    /// Show how things stand: daemon, feed, events, subscribers, outbox
+    Status(status::StatusArgs),
     /// Show what is due and dead; put dead letters back, or end deliveries
     #[command(subcommand)]
     Outbox(outbox::OutboxCommand),
@@ -129,6 +132,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Catalog(command) => catalog::run(&global, &command),
         Command::Simulate(command) => simulate::run(&command),
         Command::Demo(args) => demo::run(&args),
+        Command::Status(args) => status::run(&global, &args),
         Command::Report(args) => report::run(&global, &args),
         Command::Backup(args) => backup::run(&global, &args),
         Command::Outbox(command) => outbox::run(&global, &command),

@@ -13,6 +13,7 @@ mod outbox;
 mod queries;
 mod report;
 mod rows;
+mod status;
 mod subscribers;
 mod unlinked;
 mod updates;
@@ -31,6 +32,7 @@ pub use ledger::{HistoryRow, LedgerRow, SubscriberCounts, UpdateRow};
 pub use lock::DaemonLock;
 pub use outbox::{DeliveryStatus, OutboxRow, Retried};
 pub use report::SubscriberReport;
+pub use status::StoreStatus;
 pub use subscribers::{StoredSubscriber, SubscriberKey};
 pub use updates::{Listener, UpdateChunk, UpdateTask, WaitingUpdate};
 

@@ -37,6 +37,7 @@ fn every_command_explains_itself() {
         "simulate split",
         "simulate outage",
         "simulate patterns",
+        "status",
         "outbox",
         "outbox list",
         "outbox retry",

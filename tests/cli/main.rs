@@ -20,6 +20,7 @@ mod report;
 #[path = "../delivery/smtp_server.rs"]
 #[allow(dead_code, reason = "its faults are for the tests of delivery")]
 mod smtp_server;
+mod status;
 mod storage;
 mod subscribers;
 #[path = "../feed/usgs.rs"]

@@ -1,0 +1,123 @@
+//! `throttler status`: how things stand, from the database and its lock.
+
+use std::path::Path;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::Global;
+use super::failure::Failure;
+use super::output::{self, Format};
+use super::setup::{Loaded, open_existing_store};
+use crate::clock::{Clock, SystemClock};
+use crate::feed::FeedUrl;
+use crate::freshness::{FeedState, Freshness};
+use crate::store::{DaemonLock, StoreStatus};
+use crate::time::{Span, Timestamp};
+
+/// Show how things stand: daemon, feed, events, subscribers, outbox
+#[derive(Args)]
+#[command(after_help = "Examples:
+  throttler status
+  throttler status --format json
+
+It reads the database and its lock, whether the daemon runs or not, and changes nothing. A feed is stale when its last successful
+poll, or the making of its content, is longer ago than feed.stale_after.")]
+pub(super) struct StatusArgs {
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+}
+
+/// Everything that is told.
+struct Standing {
+    /// The daemon's process, if one runs.
+    daemon: Option<String>,
+    database: String,
+    bytes: Option<u64>,
+    feed: String,
+    state: FeedState,
+    freshness: Freshness,
+    stale_after: Span,
+    counts: StoreStatus,
+    now: Timestamp,
+}
+
+pub(super) fn run(global: &Global, args: &StatusArgs) -> Result<(), Failure> {
+    let loaded = Loaded::read(global)?;
+    let path = loaded.database(global);
+    let store = open_existing_store(global)?;
+    let now = SystemClock.now();
+    // As the daemon knows it.
+    let feed = loaded.config.feed.url.parse::<FeedUrl>().map_or_else(|_| loaded.config.feed.url.clone(), |url| url.to_string());
+    let (state, stale_after) = (store.feed_state(&feed)?, loaded.config.feed.stale_after);
+    let standing = Standing {
+        daemon: DaemonLock::holder(&path)?,
+        database: path.display().to_string(),
+        bytes: size(&path),
+        freshness: state.freshness(now, stale_after, now),
+        feed,
+        state,
+        stale_after,
+        counts: store.status()?,
+        now,
+    };
+    match args.format {
+        Format::Json => output::print_json(&as_json(&standing)),
+        Format::Text => output::print(&as_text(&standing)),
+    }
+}
+
+fn size(path: &Path) -> Option<u64> {
+    std::fs::metadata(path).ok().map(|about| about.len())
+}
+
+fn as_json(standing: &Standing) -> Value {
+    let Standing { state, counts, .. } = standing;
+    let stale_since = match standing.freshness {
+        Freshness::Fresh => None,
+        Freshness::Stale { since, .. } => Some(since),
+    };
+    json!({
+        "daemon": { "running": standing.daemon.is_some(), "process": standing.daemon },
+        "database": { "path": standing.database, "bytes": standing.bytes },
+        "feed": {
+            "url": standing.feed, "polled_at": state.polled_at, "generated_at": state.generated_at,
+            "gap_since": state.gap_since, "stale": stale_since.is_some(), "stale_since": stale_since,
+            "stale_after_s": output::seconds(standing.stale_after),
+        },
+        "events": { "known": counts.events, "newest_at": counts.newest_origin_at, "undecided": counts.undecided_events },
+        "subscribers": { "active": counts.active, "paused": counts.paused, "disabled": counts.disabled },
+        "outbox": {
+            "due": counts.due, "leased": counts.leased, "dead": counts.dead, "oldest_due_at": counts.oldest_due_at,
+        },
+    })
+}
+
+fn as_text(standing: &Standing) -> String {
+    let Standing { state, counts, now, .. } = standing;
+    let count = output::count;
+    let ago = |at: Timestamp| format!("{at}, {} ago", output::duration(now.since(at)));
+    let or_none = |at: Option<Timestamp>| at.map_or_else(|| "-".to_owned(), ago);
+    let daemon = match &standing.daemon {
+        Some(process) => format!("The daemon runs (process {process})"),
+        None => "The daemon does not run".to_owned(),
+    };
+    let feed = if state.polled_at.is_none() { "its feed was not polled yet".to_owned() } else { standing.freshness.to_string() };
+    let rows = [
+        ("database", format!("{}, {} bytes", standing.database, standing.bytes.map_or_else(|| "?".to_owned(), count))),
+        ("feed", standing.feed.clone()),
+        ("last poll", or_none(state.polled_at)),
+        ("content made", or_none(state.generated_at)),
+        ("stale after", output::duration(standing.stale_after)),
+        ("unknown since", or_none(state.gap_since)),
+        ("events", format!("{} known, {} to decide", count(counts.events), count(counts.undecided_events))),
+        ("newest event", or_none(counts.newest_origin_at)),
+        (
+            "subscribers",
+            format!("{} active, {} paused, {} disabled", count(counts.active), count(counts.paused), count(counts.disabled)),
+        ),
+        ("outbox", format!("{} due, {} under way, {} dead", count(counts.due), count(counts.leased), count(counts.dead))),
+        ("oldest due", or_none(counts.oldest_due_at)),
+    ];
+    format!("{daemon}; {feed}.\n\n{}", output::pairs(&rows))
+}

@@ -1,0 +1,62 @@
+//! How things stand, in numbers.
+
+use super::rows::At;
+use super::{Store, StoreError, step};
+use crate::time::Timestamp;
+
+/// How many there are of what, at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreStatus {
+    /// Events that stand for themselves: what was merged into another does not count.
+    pub events: u64,
+    /// The latest origin among them.
+    pub newest_origin_at: Option<Timestamp>,
+    /// Events about which subscribers are still to be asked.
+    pub undecided_events: u64,
+    pub active: u64,
+    pub paused: u64,
+    pub disabled: u64,
+    pub due: u64,
+    /// Under way.
+    pub leased: u64,
+    pub dead: u64,
+    /// When the oldest message that is due or under way was made.
+    pub oldest_due_at: Option<Timestamp>,
+}
+
+impl Store {
+    /// How things stand.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be read.
+    pub fn status(&self) -> Result<StoreStatus, StoreError> {
+        let sql = "SELECT
+            (SELECT count(*) FROM events WHERE merged_into IS NULL) AS events,
+            (SELECT max(origin_at) FROM events WHERE merged_into IS NULL) AS newest,
+            (SELECT count(*) FROM events WHERE dispatch_from IS NOT NULL) AS undecided,
+            (SELECT count(*) FROM subscribers WHERE removed_at IS NULL AND standing = 'active') AS active,
+            (SELECT count(*) FROM subscribers WHERE removed_at IS NULL AND standing = 'paused') AS paused,
+            (SELECT count(*) FROM subscribers WHERE removed_at IS NULL AND standing = 'disabled') AS disabled,
+            (SELECT count(*) FROM outbox WHERE status = 'due') AS due,
+            (SELECT count(*) FROM outbox WHERE status = 'leased') AS leased,
+            (SELECT count(*) FROM outbox WHERE status = 'dead') AS dead,
+            (SELECT min(created_at) FROM outbox WHERE status IN ('due', 'leased')) AS oldest";
+        let read = self.connection.query_row(sql, [], |row| {
+            let count = |column| row.get::<_, i64>(column).map(i64::unsigned_abs);
+            let at = |column| row.get::<_, Option<At>>(column).map(|at| at.map(|at| at.0));
+            Ok(StoreStatus {
+                events: count("events")?,
+                newest_origin_at: at("newest")?,
+                undecided_events: count("undecided")?,
+                active: count("active")?,
+                paused: count("paused")?,
+                disabled: count("disabled")?,
+                due: count("due")?,
+                leased: count("leased")?,
+                dead: count("dead")?,
+                oldest_due_at: at("oldest")?,
+            })
+        });
+        read.map_err(step("read how things stand"))
+    }
+}
