@@ -3,8 +3,10 @@
 mod alerts;
 mod cap;
 mod email;
+mod exim;
 mod guard;
 mod presets;
+mod real_mail;
 mod render;
 mod smtp_server;
 mod templates;

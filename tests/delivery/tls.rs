@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::TlsAcceptor;
 
@@ -25,9 +25,7 @@ impl Authority {
 
     /// The server's side of TLS, under this name or address.
     pub fn acceptor(&self, name: &str) -> TlsAcceptor {
-        let key = KeyPair::generate().expect("key");
-        let certificate =
-            CertificateParams::new(vec![name.to_owned()]).expect("name").signed_by(&key, &self.0).expect("certificate");
+        let (certificate, key) = self.issue(name);
         let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
             .expect("versions")
@@ -35,5 +33,12 @@ impl Authority {
             .with_single_cert(vec![certificate.der().clone()], PrivateKeyDer::try_from(key.serialize_der()).expect("key"))
             .expect("certificate");
         TlsAcceptor::from(Arc::new(config))
+    }
+
+    /// A certificate for this name or address, and its key.
+    pub fn issue(&self, name: &str) -> (Certificate, KeyPair) {
+        let key = KeyPair::generate().expect("key");
+        let params = CertificateParams::new(vec![name.to_owned()]).expect("name");
+        (params.signed_by(&key, &self.0).expect("certificate"), key)
     }
 }

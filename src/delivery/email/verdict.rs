@@ -6,11 +6,12 @@
 //! | before the transaction, login included | 5xx | transient: the operator's to repair, not the subscriber's fault |
 //! | sender, recipient | 530 (log in first) | transient, for the same reason |
 //! | recipient, content | 5xx with the enhanced status 5.1.1, 5.1.2, 5.1.3, 5.1.6, 5.1.10 or 5.2.1 | permanent, disables: there is no such mailbox |
-//! | recipient | 521, 550, 551, 553, 556 without an enhanced status | permanent, disables |
+//! | recipient | 521, 550, 551, 553, 556 without an enhanced status, and not about relaying or a login | permanent, disables |
 //! | anything else | 5xx | permanent: this message, by its content or the server's policy |
 //!
 //! An enhanced status (RFC 3463) says more than the code: `550 5.7.1` is policy and `552 5.2.2` a full mailbox, and neither
 //! is a subscriber who is gone. A 550 after the content without one is a rejection for policy (RFC 5321, section 4.3.2).
+//! Exim says `550 relay not permitted` to whoever should have logged in, without a status, and about every recipient alike.
 
 use std::error::Error;
 use std::io;
@@ -19,6 +20,9 @@ use lettre::transport::smtp::Error as SmtpError;
 
 use crate::delivery::causes::{find, innermost};
 use crate::delivery::outcome::Outcome;
+
+/// Words of refusals that are about the client, whoever the recipient is.
+const ABOUT_THE_CLIENT: [&str; 2] = ["relay", "authenticat"];
 
 /// Where in the conversation it failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,8 +116,13 @@ fn mailbox_is_gone(step: Step, code: u16, words: &str) -> bool {
     match enhanced_status(words) {
         Some((1, 1 | 2 | 3 | 6 | 10) | (2, 1)) => true,
         Some(_) => false,
-        None => step == Step::Recipient && matches!(code, 521 | 550 | 551 | 553 | 556),
+        None => step == Step::Recipient && matches!(code, 521 | 550 | 551 | 553 | 556) && !is_about_the_client(words),
     }
+}
+
+fn is_about_the_client(words: &str) -> bool {
+    let words = words.to_ascii_lowercase();
+    ABOUT_THE_CLIENT.iter().any(|word| words.contains(word))
 }
 
 /// Subject and detail of a status like `5.1.1` at the start of the words.
@@ -155,6 +164,9 @@ mod tests {
             (Step::Recipient, 554, "5.1.2 no such host", true),
             (Step::Recipient, 550, "5.2.1 mailbox disabled", true),
             (Step::Content, 550, "5.1.1 no such user", true),
+            (Step::Recipient, 550, "relay not permitted", false),
+            (Step::Recipient, 550, "Relaying denied", false),
+            (Step::Recipient, 550, "Authentication required", false),
             (Step::Recipient, 550, "5.1.8 bad sender", false),
             (Step::Recipient, 550, "5.7.1 relaying denied", false),
             (Step::Recipient, 552, "5.2.2 mailbox full", false),
