@@ -64,9 +64,14 @@ impl Daemon {
         assert!(Command::new("sh").args(["-c", &command]).status().expect("a shell").success());
     }
 
+    /// Whether it has come up and listens for signals.
+    pub fn is_up(&self) -> bool {
+        starts(&self.log) > self.before
+    }
+
     /// Stops it in order.
     pub fn stop(mut self) -> ExitStatus {
-        wait_for("it listens for signals", || (starts(&self.log) > self.before).then_some(()));
+        wait_for("it listens for signals", || self.is_up().then_some(()));
         self.signal("TERM");
         self.ended()
     }
