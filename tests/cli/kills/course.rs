@@ -22,10 +22,12 @@ use crate::place::Place;
 
 /// The feed shows what is no older, as a short feed does.
 const FEED_SPAN: Span = Span::from_seconds(1_800);
-/// How far the clock goes on where a receiver's breaker, which lives in the daemon's memory, says when something is next.
-const PATIENCE: Span = Span::from_seconds(120);
-/// A delivery that is due, and not begun in so many looks, waits for such a breaker.
-const LOOKS: u32 = 20;
+/// How far the clock goes on while something is to be delivered: less than a lease, so that none runs out under a request.
+const DELIVERY_STEP: Span = Span::from_seconds(240);
+/// A delivery that is due, and not begun in so many looks, waits for the breaker of its receiver, which only the daemon knows.
+const LOOKS: u32 = 8;
+/// So often is looked for a request under way, of which there need not be one.
+const LOOKS_FOR_REQUEST: u32 = 200;
 
 /// How often to kill, and the chance that says when.
 pub struct Killing {
@@ -243,7 +245,7 @@ impl<'a> Course<'a> {
         until("all is decided", || self.number(open, [now]) == Some(0));
         let mut looks = 0;
         until("nothing is under way", || {
-            if self.number("SELECT count(*) FROM outbox WHERE status = 'leased'", []) != Some(0) {
+            if self.leases() != Some(0) {
                 looks = 0;
                 return false;
             }
@@ -252,20 +254,23 @@ impl<'a> Course<'a> {
         });
     }
 
+    fn leases(&mut self) -> Option<i64> {
+        self.number("SELECT count(*) FROM outbox WHERE status = 'leased'", [])
+    }
+
     fn is_something_due(&mut self) -> bool {
         let now = self.now.ticks();
         self.number("SELECT count(*) FROM outbox WHERE status IN ('due', 'leased') AND due_at <= ?1", [now]) != Some(0)
     }
 
-    /// When somebody is to be woken or something is due.
+    /// When somebody is to be woken, or deliveries are looked after.
     fn next_of_rows(&mut self) -> Option<Timestamp> {
-        let next = "SELECT min(at) FROM (SELECT min(wake_at) AS at FROM subscribers UNION ALL
-                                         SELECT min(update_wake_at) FROM subscribers UNION ALL
-                                         SELECT min(due_at) FROM outbox WHERE status = 'due' AND due_at > ?1)";
-        let now = self.now.ticks();
-        let next = self.number(next, [now]).map(|ticks| Timestamp::from_ticks(ticks).expect("an instant"));
-        let patience = self.is_something_due().then(|| self.now.plus(PATIENCE));
-        next.into_iter().chain(patience).min()
+        let wake = "SELECT min(at) FROM (SELECT min(wake_at) AS at FROM subscribers UNION ALL
+                                         SELECT min(update_wake_at) FROM subscribers)";
+        let wake = self.number(wake, []).map(|ticks| Timestamp::from_ticks(ticks).expect("an instant"));
+        let delivery = "SELECT min(iif(status = 'due', due_at, 0)) FROM outbox WHERE status IN ('due', 'leased')";
+        let delivery = self.number(delivery, []).map(|ticks| Timestamp::from_ticks(ticks).expect("an instant"));
+        wake.into_iter().chain(delivery.map(|at| at.max(self.now.plus(DELIVERY_STEP)))).min()
     }
 
     /// Now and then one refuses connections for a while; none does when the feed has shown all.
@@ -289,14 +294,23 @@ impl<'a> Course<'a> {
 
     /// Kills it somewhere in what it does at this instant, and sometimes once more while it starts.
     fn kill(&mut self, shows: bool) {
-        let mut moment = if !shows {
-            self.killing.chance.below(15_000)
-        } else if self.killing.chance.below(3) == 0 {
-            self.killing.chance.below(40_000)
-        } else {
-            // Around the decisions, the requests and their receipts.
-            until("the feed is recorded", || self.is_recorded());
-            self.killing.chance.below(80_000)
+        let mut moment = match self.killing.chance.below(4) {
+            _ if !shows => self.killing.chance.below(15_000),
+            0 => self.killing.chance.below(40_000),
+            // Around the decisions.
+            1 => {
+                until("the feed is recorded", || self.is_recorded());
+                self.killing.chance.below(60_000)
+            }
+            // Around requests and their receipts.
+            _ => {
+                let mut looks = 0;
+                until("a request is under way, or none comes", || {
+                    looks += 1;
+                    looks > LOOKS_FOR_REQUEST || self.leases() > Some(0)
+                });
+                self.killing.chance.below(15_000)
+            }
         };
         loop {
             sleep(Duration::from_micros(moment));
