@@ -216,6 +216,20 @@ fn a_second_daemon_on_the_same_database_refuses_to_start() {
 }
 
 #[test]
+fn a_test_clock_that_tells_no_time_is_refused() {
+    let place = place();
+    place.write("clock", "noon");
+    for (file, fault) in [("clock", "'noon'"), ("none", "No such file")] {
+        let mut command = place.command(&["run"]);
+        let output = command.env("THROTTLER_TEST_CLOCK", place.path(file)).output().expect("the program");
+        let told = String::from_utf8(output.stderr).expect("UTF-8");
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains("$THROTTLER_TEST_CLOCK: cannot read the time from ") && told.contains(fault), "{told}");
+    }
+    assert!(!place.path("throttler.db").exists(), "nothing was touched");
+}
+
+#[test]
 fn systemd_is_told_when_it_is_ready_and_when_it_stops() {
     let place = place();
     let socket = UnixDatagram::bind(place.path("notify")).expect("a socket");
