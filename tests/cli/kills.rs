@@ -1,6 +1,6 @@
 //! SIGKILL at random moments of the two days of the M8.8, fifty subscribers, receivers that fail: the end is that of a run
-//! without. Twenty kills in less than an hour of them unless `THROTTLER_KILLS=200` or the like asks for all of it;
-//! `THROTTLER_SEED` repeats a run's chances.
+//! without. Twenty kills in less than an hour of them unless `THROTTLER_KILLS` asks for so many in all of it, or, with
+//! `THROTTLER_KILLS_IN=hour`, in that hour; `THROTTLER_SEED` repeats a run's chances.
 
 mod course;
 mod failing;
@@ -23,7 +23,7 @@ const FROM: &str = "2025-07-29T12:00:00Z";
 const TO: &str = "2025-07-31T12:00:00Z";
 /// What the smaller run knows of them: the M8.8 and its first aftershocks.
 const FEW_FROM: &str = "2025-07-29T23:00:00Z";
-const FEW_TO: &str = "2025-07-29T23:50:00Z";
+const FEW_TO: &str = "2025-07-29T23:42:00Z";
 const FEW_KILLS: u64 = 20;
 const SEED: u64 = 88;
 
@@ -66,7 +66,9 @@ fn matched(versions: &[Version], subscribers: &[Subscriber]) -> BTreeSet<String>
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_at_random_moments_it_ends_as_if_nothing_had_happened() {
-    let (kills, from, to) = asked("THROTTLER_KILLS").map_or((FEW_KILLS, FEW_FROM, FEW_TO), |kills| (kills, FROM, TO));
+    let kills = asked("THROTTLER_KILLS");
+    let is_whole = kills.is_some() && std::env::var_os("THROTTLER_KILLS_IN").is_none_or(|what| what != "hour");
+    let (kills, (from, to)) = (kills.unwrap_or(FEW_KILLS), if is_whole { (FROM, TO) } else { (FEW_FROM, FEW_TO) });
     let seed = Seed(asked("THROTTLER_SEED").unwrap_or(SEED));
     let (from, to): (Timestamp, Timestamp) = (from.parse().expect("a time"), to.parse().expect("a time"));
     let (events, versions) = versions(from, to, SEED);

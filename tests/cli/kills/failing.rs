@@ -44,14 +44,14 @@ pub struct Receivers {
 
 impl Receivers {
     /// All up. With a seed they fail; without one they accept everything.
-    pub fn start(seed: Option<u64>) -> Receivers {
+    pub fn start(from_seed: Option<u64>) -> Receivers {
         let seen = Arc::default();
         let mut receivers = Receivers { ports: Vec::new(), down: Vec::new(), seen: Arc::clone(&seen) };
         for _ in 0..RECEIVERS {
             let socket = bound(SocketAddr::from(([127, 0, 0, 1], 0)));
             let address = socket.local_addr().expect("an address");
             let (send, receive) = watch::channel(false);
-            tokio::spawn(serve(socket, address, receive, seed, Arc::clone(&seen)));
+            tokio::spawn(serve(socket, address, receive, from_seed, Arc::clone(&seen)));
             receivers.ports.push(address.port());
             receivers.down.push(send);
         }
@@ -80,7 +80,7 @@ async fn serve(
     mut socket: TcpSocket,
     address: SocketAddr,
     mut down: watch::Receiver<bool>,
-    seed: Option<u64>,
+    from_seed: Option<u64>,
     seen: Arc<Mutex<Seen>>,
 ) {
     loop {
@@ -92,7 +92,7 @@ async fn serve(
             tokio::select! {
                 accepted = listener.accept() => {
                     let (stream, _) = accepted.expect("a connection");
-                    tokio::spawn(answer(stream, seed, Arc::clone(&seen)));
+                    tokio::spawn(answer(stream, from_seed, Arc::clone(&seen)));
                 }
                 changed = down.wait_for(|down| *down) => {
                     if changed.is_err() {
@@ -120,8 +120,8 @@ enum Deed {
 }
 
 /// By chance that repeats: of this seed, for this arrival of this alert. Its id differs from run to run in its first part.
-fn deed(seed: Option<u64>, id: &str, arrival: u64) -> Deed {
-    let Some(seed) = seed else { return Deed::Accept };
+fn deed(from_seed: Option<u64>, id: &str, arrival: u64) -> Deed {
+    let Some(seed) = from_seed else { return Deed::Accept };
     let local = id.split_once('-').map_or(id, |(_, local)| local);
     let mut chance = Chance(local.bytes().fold(seed ^ arrival, |hash, byte| hash.rotate_left(7) ^ u64::from(byte)));
     chance.below(1 << 32);
@@ -136,7 +136,7 @@ fn deed(seed: Option<u64>, id: &str, arrival: u64) -> Deed {
     }
 }
 
-async fn answer(mut stream: TcpStream, seed: Option<u64>, seen: Arc<Mutex<Seen>>) {
+async fn answer(mut stream: TcpStream, from_seed: Option<u64>, seen: Arc<Mutex<Seen>>) {
     // A sender that is killed meanwhile has sent nothing.
     let Some((id, body)) = request(&mut stream).await else { return };
     let deed = {
@@ -146,7 +146,7 @@ async fn answer(mut stream: TcpStream, seed: Option<u64>, seen: Arc<Mutex<Seen>>
         }
         let arrival = seen.arrived.entry(id.clone()).or_default();
         *arrival += 1;
-        let deed = deed(seed, &id, *arrival);
+        let deed = deed(from_seed, &id, *arrival);
         if matches!(deed, Deed::Accept | Deed::Stall | Deed::AcceptAndHangUp) {
             *seen.accepted.entry(id).or_default() += 1;
         }

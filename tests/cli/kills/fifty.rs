@@ -8,13 +8,8 @@ use throttler::subscriber::{Destination, Excess, Mode, Preset, Subscriber, Updat
 
 pub const SUBSCRIBERS: usize = 50;
 
-const ALGORITHMS: [Algorithm; 5] = [
-    Algorithm::TokenBucket,
-    Algorithm::SlidingLog,
-    Algorithm::LeakyBucket,
-    Algorithm::FixedWindow,
-    Algorithm::SlidingCounter,
-];
+const ALGORITHMS: [Algorithm; 5] =
+    [Algorithm::TokenBucket, Algorithm::SlidingLog, Algorithm::LeakyBucket, Algorithm::FixedWindow, Algorithm::SlidingCounter];
 
 fn magnitude(value: f64) -> Magnitude {
     Magnitude::new(value).expect("a magnitude")

@@ -17,8 +17,7 @@ pub struct Version {
 
 /// The events of M 5 and more between these instants in their versions, in order of time, each at an instant of its own.
 pub fn versions(from: Timestamp, to: Timestamp, seed: u64) -> (usize, Vec<Version>) {
-    let filter =
-        Filter { min_magnitude: Some(magnitude(5.0)), from: Some(from), to: Some(to), ..Filter::default() };
+    let filter = Filter { min_magnitude: Some(magnitude(5.0)), from: Some(from), to: Some(to), ..Filter::default() };
     let query = Query { filter, ..Query::default() };
     let (events, _) = read_events(&mut [Source::File(catalogue().into())], &query).expect("the catalogue");
     let (mut chance, mut versions) = (Chance(seed), Vec::new());
