@@ -114,8 +114,6 @@ async fn killed_at_random_moments_it_ends_as_if_nothing_had_happened() {
         for (id, arrived) in &seen.arrived {
             assert!(*arrived <= attempts[id], "{id} arrived {arrived} times in {} attempts", attempts[id]);
         }
-        let may_repeat = seen.silent + killed.found.leases;
-        assert!(seen.repeats() <= may_repeat, "{} repeats, of which {may_repeat} can be explained", seen.repeats());
         let arrived: u64 = seen.arrived.values().sum();
         println!(
             "{} kills (seed {}): {} of a daemon that was starting, {} with events undecided, {} with messages due, {} with \
