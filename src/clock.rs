@@ -1,5 +1,8 @@
 //! What time it is: the only place that asks the system.
 
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -47,4 +50,34 @@ impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         Timestamp::saturating_from_ticks(self.0.load(Ordering::SeqCst).into())
     }
+}
+
+/// A clock that shows what a file says, for tests that move the time of a whole process and kill it meanwhile.
+#[derive(Debug)]
+pub struct FileClock {
+    path: PathBuf,
+    last: ManualClock,
+}
+
+impl FileClock {
+    /// A clock that shows the instant in this file, which whoever moves the time replaces as a whole.
+    ///
+    /// # Errors
+    /// If the file cannot be read now or holds no instant. Later the clock then stands still.
+    pub fn open(path: &Path) -> io::Result<FileClock> {
+        Ok(FileClock { path: path.to_owned(), last: ManualClock::at(read(path)?) })
+    }
+}
+
+impl Clock for FileClock {
+    fn now(&self) -> Timestamp {
+        if let Ok(now) = read(&self.path) {
+            self.last.set(now);
+        }
+        self.last.now()
+    }
+}
+
+fn read(path: &Path) -> io::Result<Timestamp> {
+    fs::read_to_string(path)?.trim().parse().map_err(io::Error::other)
 }

@@ -1,6 +1,7 @@
 //! `throttler run`: the daemon.
 
 use std::io::IsTerminal;
+use std::path::Path;
 use std::sync::Arc;
 
 use clap::Args;
@@ -9,13 +10,18 @@ use tracing_subscriber::EnvFilter;
 use super::Global;
 use super::failure::{Blame, Blamed, Failure};
 use super::setup::{Loaded, install_crypto};
-use crate::clock::{Clock, SystemClock};
-use crate::daemon::{Database, GapCloser, Ingester, Service, StopSignal, Vanished};
+use crate::clock::{Clock, FileClock, SystemClock};
+use crate::daemon::{Database, GapCloser, IDLE, Ingester, Service, StopSignal, Vanished};
 use crate::store::{DaemonLock, Store};
+use crate::time::Span;
 use crate::web::{Limits, Server, Watching, Web};
 
 /// What the log shows unless `$THROTTLER_LOG` says otherwise.
 const DEFAULT_LOG: &str = "throttler=info,warn";
+/// Names a file that tells the time instead of the system, for tests that kill this process.
+const TEST_CLOCK: &str = "THROTTLER_TEST_CLOCK";
+/// How long a stage sleeps at most where a test moves the time.
+const TEST_IDLE: Span = Span::from_millis(2);
 
 /// Poll the feed, record events, decide for every subscriber, deliver
 #[derive(Args)]
@@ -40,6 +46,7 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     let loaded = Loaded::read(global)?;
     // Everything that can be wrong with the configuration is found before anything is touched.
     let (url, rules) = (loaded.feed_url()?, loaded.event_rules()?);
+    let (clock, idle) = clock()?;
     let (delivery, egress) = (loaded.delivery(global)?, loaded.egress()?);
     let path = loaded.database(global);
     let _lock = DaemonLock::acquire(&path)?;
@@ -47,11 +54,10 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     let feed = loaded.feed(store.last_generated(&url.to_string())?)?;
     let fdsn = loaded.fdsn()?.map(|fdsn| Arc::new(fdsn.impatient()));
     let (gaps, vanished) = (GapCloser::new(loaded.feed_settings(), fdsn.clone()), Vanished::new(fdsn));
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let database = Database::new(store);
     let ingester = Ingester { feed, rules, database: database.clone(), clock: Arc::clone(&clock), gaps, vanished };
     let (poll, stale_after) = (loaded.config.feed.poll, loaded.config.feed.stale_after);
-    let service = Service { ingester, poll, stale_after, delivery: Arc::new(delivery), egress, database, clock };
+    let service = Service { ingester, poll, stale_after, delivery: Arc::new(delivery), egress, database, clock, idle };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let pages = loaded.config.web.listen.map(|listen| Ok::<_, Failure>((listen, loaded.unsubscribe_key(global)?))).transpose()?;
     runtime.block_on(async {
@@ -73,4 +79,14 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
         let _ = serving.await;
         Ok(done?)
     })
+}
+
+/// The time, and how long a stage may sleep by it.
+fn clock() -> Result<(Arc<dyn Clock>, Span), Failure> {
+    let Some(path) = std::env::var_os(TEST_CLOCK) else { return Ok((Arc::new(SystemClock), IDLE)) };
+    let path = Path::new(&path);
+    let about = |fault| anyhow::anyhow!("${TEST_CLOCK}: cannot read the time from {}: {fault}", path.display());
+    let clock = FileClock::open(path).map_err(about).blame(Blame::Usage)?;
+    tracing::warn!("the time comes from {}, not from the system: this is a test", path.display());
+    Ok((Arc::new(clock), TEST_IDLE))
 }

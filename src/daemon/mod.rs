@@ -17,7 +17,7 @@ pub use deliver::Deliverer;
 pub use dispatch::Dispatched;
 pub use gap::GapCloser;
 pub use ingest::Ingester;
-pub use service::{Service, StopSignal};
+pub use service::{IDLE, Service, StopSignal};
 pub use vanished::Vanished;
 
 /// An error with what caused it, in one line. A cause that only repeats what stands there already is left out.

@@ -16,7 +16,7 @@ use crate::store::{FromBackup, Ingested, Store, StoreError};
 use crate::time::{Span, Timestamp};
 
 /// The longest that a stage sleeps: changes by the command line are found within it.
-const IDLE: Span = Span::from_seconds(5);
+pub const IDLE: Span = Span::from_seconds(5);
 /// The pause after the database failed.
 const STORE_RETRY: Span = Span::from_seconds(5);
 /// The longest pause between polls that fail.
@@ -35,6 +35,8 @@ pub struct Service {
     pub egress: Egress,
     pub database: Database,
     pub clock: Arc<dyn Clock>,
+    /// The longest that a stage sleeps: [`IDLE`], or less where the clock does not go as fast as the system's.
+    pub idle: Span,
 }
 
 /// Tells the stages to stop.
@@ -124,7 +126,7 @@ impl Service {
     /// # Errors
     /// [`DaemonError::Store`] if the database does not work at the start. Later faults are logged and survived.
     pub async fn run(self, stop: StopSignal) -> Result<(), DaemonError> {
-        let Service { ingester, poll, stale_after, delivery, egress, database, clock } = self;
+        let Service { ingester, poll, stale_after, delivery, egress, database, clock, idle } = self;
         if let Some(FromBackup { made_at, may_repeat }) = database.with(Store::begin_from_backup).await? {
             tracing::warn!(
                 "this database is a backup made at {made_at}: messages that were due then ({may_repeat}) may be sent a second \
@@ -143,8 +145,8 @@ impl Service {
         systemd::ready(&format!("polls {} every {poll}", ingester.feed.url()));
         tokio::join!(
             keep_ingesting(ingester, poll, watch, &nudges, stop.clone()),
-            keep_dispatching(&database, &*clock, &nudges, stop.clone()),
-            keep_delivering(deliverer, &*clock, &nudges, stop),
+            keep_dispatching(&database, &*clock, idle, &nudges, stop.clone()),
+            keep_delivering(deliverer, &*clock, idle, &nudges, stop),
         );
         delivery.close().await;
         tracing::info!("throttler stopped");
@@ -228,7 +230,7 @@ fn log_ingested(ingested: Option<Ingested>) {
     }
 }
 
-async fn keep_dispatching(database: &Database, clock: &dyn Clock, nudges: &Nudges, mut stop: StopSignal) {
+async fn keep_dispatching(database: &Database, clock: &dyn Clock, idle: Span, nudges: &Nudges, mut stop: StopSignal) {
     let mut trouble = StoreTrouble::new("decided");
     loop {
         let done = dispatch::all(database, clock, |dispatched| {
@@ -247,7 +249,7 @@ async fn keep_dispatching(database: &Database, clock: &dyn Clock, nudges: &Nudge
         let pause = match next {
             Ok(next) => {
                 trouble.is_over();
-                until(next, clock.now())
+                until(next, clock.now(), idle)
             }
             Err(fault) => {
                 trouble.is(&fault);
@@ -300,14 +302,14 @@ fn log_dispatched(dispatched: &Dispatched) {
     }
 }
 
-async fn keep_delivering(mut deliverer: Deliverer, clock: &dyn Clock, nudges: &Nudges, mut stop: StopSignal) {
+async fn keep_delivering(mut deliverer: Deliverer, clock: &dyn Clock, idle: Span, nudges: &Nudges, mut stop: StopSignal) {
     let mut trouble = StoreTrouble::new("delivered");
     loop {
         let pause = match deliverer.turn().await {
             Ok(next) => {
                 trouble.is_over();
                 // With no room for another attempt there is nothing to start before one ends.
-                if deliverer.is_full() { IDLE } else { until(next, clock.now()) }
+                if deliverer.is_full() { idle } else { until(next, clock.now(), idle) }
             }
             Err(fault) => {
                 trouble.is(&fault);
@@ -332,8 +334,8 @@ async fn keep_delivering(mut deliverer: Deliverer, clock: &dyn Clock, nudges: &N
     }
 }
 
-/// From `now` to `next`, at least a moment and at most [`IDLE`].
-fn until(next: Option<Timestamp>, now: Timestamp) -> Span {
+/// From `now` to `next`, at least a moment and at most `idle`.
+fn until(next: Option<Timestamp>, now: Timestamp, idle: Span) -> Span {
     const MOMENT: Span = Span::from_millis(1);
-    next.map_or(IDLE, |next| next.since(now).max(MOMENT).min(IDLE))
+    next.map_or(idle, |next| next.since(now).max(MOMENT).min(idle))
 }

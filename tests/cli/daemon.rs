@@ -64,9 +64,14 @@ impl Daemon {
         assert!(Command::new("sh").args(["-c", &command]).status().expect("a shell").success());
     }
 
+    /// Whether it has come up and listens for signals.
+    pub fn is_up(&self) -> bool {
+        starts(&self.log) > self.before
+    }
+
     /// Stops it in order.
     pub fn stop(mut self) -> ExitStatus {
-        wait_for("it listens for signals", || (starts(&self.log) > self.before).then_some(()));
+        wait_for("it listens for signals", || self.is_up().then_some(()));
         self.signal("TERM");
         self.ended()
     }
@@ -208,6 +213,20 @@ fn a_second_daemon_on_the_same_database_refuses_to_start() {
     assert!(second.err.contains(&expected), "{}", second.err);
     assert_eq!(first.stop().code(), Some(0), "the first is not disturbed");
     assert_eq!(Daemon::start(&place).stop().code(), Some(0), "and leaves its place to the next");
+}
+
+#[test]
+fn a_test_clock_that_tells_no_time_is_refused() {
+    let place = place();
+    place.write("clock", "noon");
+    for (file, fault) in [("clock", "'noon'"), ("none", "No such file")] {
+        let mut command = place.command(&["run"]);
+        let output = command.env("THROTTLER_TEST_CLOCK", place.path(file)).output().expect("the program");
+        let told = String::from_utf8(output.stderr).expect("UTF-8");
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(told.contains("$THROTTLER_TEST_CLOCK: cannot read the time from ") && told.contains(fault), "{told}");
+    }
+    assert!(!place.path("throttler.db").exists(), "nothing was touched");
 }
 
 #[test]

@@ -1,20 +1,37 @@
-//! SIGKILL at random moments while the feed grows: the end is that of a run without.
+//! SIGKILL at random moments of the two days of the M8.8, fifty subscribers, receivers that fail: the end is that of a run
+//! without. Twenty kills in less than an hour of them unless `THROTTLER_KILLS` asks for so many in all of it, or, with
+//! `THROTTLER_KILLS_IN=hour`, in that hour; `THROTTLER_SEED` repeats a run's chances.
+
+mod course;
+mod failing;
+mod fifty;
+mod versions;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use crate::daemon::{Daemon, mails, number, place, wait_for_first_poll};
-use crate::place::{Place, quake, wait_for};
-use crate::receiver::Receiver;
+use throttler::clock::{Clock, SystemClock};
+use throttler::subscriber::Subscriber;
+use throttler::time::{Span, Timestamp};
 
-const KILLS: usize = 20;
-const EVENTS: usize = 2 * KILLS;
+use course::{Course, Killing};
+use failing::Receivers;
+use fifty::{SUBSCRIBERS, fifty};
+use versions::{Version, versions};
+
+const FROM: &str = "2025-07-29T12:00:00Z";
+const TO: &str = "2025-07-31T12:00:00Z";
+/// What the smaller run knows of them: the M8.8 and its first aftershocks.
+const FEW_FROM: &str = "2025-07-29T23:00:00Z";
+const FEW_TO: &str = "2025-07-29T23:42:00Z";
+const FEW_KILLS: u64 = 20;
 const SEED: u64 = 88;
 
 /// Chance that a seed repeats: splitmix64 (Steele, Lea and Flood, 2014).
-struct Chance(u64);
+pub struct Chance(u64);
 
 impl Chance {
-    fn below(&mut self, end: u64) -> u64 {
+    pub fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -22,130 +39,115 @@ impl Chance {
     }
 }
 
-/// Events that come one after the other, each smaller than all before: largest first is then the order in which they came,
-/// however many a poll finds.
-fn events() -> Vec<serde_json::Value> {
-    (0..EVENTS).map(|at| quake(&format!("us{at:02}"), 9.0 - 0.05 * at as f64)).collect()
+fn asked(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|text| text.parse().expect(variable))
 }
 
-async fn prepared() -> (Place, Receiver) {
-    let (place, receiver) = (place(), Receiver::start().await);
-    let hook = format!("http://127.0.0.1:{}/hook", receiver.port);
-    // Limits that refill nothing while the test runs.
-    place
-        .run(&[
-            "subscriber",
-            "add",
-            "drop",
-            "--email",
-            "drop@example.org",
-            "--rate",
-            "1/520w",
-            "--bucket",
-            "10",
-            "--excess",
-            "drop",
-        ])
-        .ok();
-    place
-        .run(&["subscriber", "add", "digest", "--email", "digest@example.org", "--limiter", "sliding-log", "--rate", "7/520w"])
-        .ok();
-    let webhook = [
-        "subscriber",
-        "add",
-        "hook",
-        "--webhook",
-        &hook,
-        "--limiter",
-        "sliding-counter",
-        "--rate",
-        "12/520w",
-        "--excess",
-        "delay",
-    ];
-    place.run(&webhook).ok();
-    (place, receiver)
-}
+/// Tells the seed if the test fails.
+struct Seed(u64);
 
-/// What is left: the messages, the requests' ids, the decisions, and what each limiter still allows.
-#[derive(Debug, PartialEq)]
-struct Left {
-    mails: Vec<String>,
-    hooks: BTreeSet<String>,
-    decisions: Vec<String>,
-    remaining: Vec<(u64, u64)>,
-}
-
-/// Lets the daemon finish, and looks.
-fn finished(place: &Place, receiver: &Receiver, daemon: Daemon) -> Left {
-    let all = i64::try_from(3 * EVENTS).expect("small");
-    wait_for("all is decided", || number(place, "SELECT count(*) FROM decisions").filter(|count| *count == all));
-    wait_for("all is delivered", || number(place, "SELECT count(*) FROM outbox WHERE status <> 'delivered'").filter(|n| *n == 0));
-    assert_eq!(daemon.stop().code(), Some(0));
-    let ledger = place.run(&["ledger", "--format", "json"]).json();
-    let mut decisions: Vec<_> = ledger["decisions"]
-        .as_array()
-        .expect("decisions")
-        .iter()
-        .map(|row| format!("{} {} {} {}", row["subscriber"], row["event"]["id"], row["outcome"], row["delivery"]))
-        .collect();
-    decisions.sort();
-    let remaining = ["drop", "digest", "hook"].map(|name| {
-        let shown = place.run(&["subscriber", "show", name, "--format", "json"]).json();
-        (shown["remaining"].as_u64().expect("a count"), shown["decisions"]["alerted"].as_u64().expect("a count"))
-    });
-    let local = |id: &str| id.split_once('-').expect("an installation's key").1.to_owned();
-    Left {
-        mails: mails(place),
-        hooks: receiver.requests().iter().map(|request| local(&request.id)).collect(),
-        decisions,
-        remaining: remaining.to_vec(),
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the seed was {}", self.0);
+        }
     }
+}
+
+/// For how many events and subscribers a version of the event matches the interest.
+fn matched(versions: &[Version], subscribers: &[Subscriber]) -> BTreeSet<String> {
+    let shown: Vec<_> = versions.iter().filter(|version| !version.event.is_withdrawn()).collect();
+    let pairs = subscribers.iter().flat_map(|subscriber| {
+        let matching = shown.iter().filter(|version| subscriber.interest.matches(&version.event));
+        matching.map(|version| format!("Text(\"{}\") Text(\"{}\") ", subscriber.name, version.event.id.as_str()))
+    });
+    pairs.collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_at_random_moments_it_ends_as_if_nothing_had_happened() {
-    let (undisturbed, receiver) = prepared().await;
-    let daemon = Daemon::start(&undisturbed);
-    wait_for_first_poll(&undisturbed);
-    undisturbed.feed(&events());
-    let expected = finished(&undisturbed, &receiver, daemon);
-    assert_eq!((expected.mails.len(), expected.hooks.len()), (10 + 7, 12), "{expected:#?}");
-    assert_eq!(expected.remaining, [(0, 10), (0, 7), (0, 12)]);
+    let kills = asked("THROTTLER_KILLS");
+    let is_whole = kills.is_some() && std::env::var_os("THROTTLER_KILLS_IN").is_none_or(|what| what != "hour");
+    let (kills, (from, to)) = (kills.unwrap_or(FEW_KILLS), if is_whole { (FROM, TO) } else { (FEW_FROM, FEW_TO) });
+    let seed = Seed(asked("THROTTLER_SEED").unwrap_or(SEED));
+    let (from, to): (Timestamp, Timestamp) = (from.parse().expect("a time"), to.parse().expect("a time"));
+    let (events, versions) = versions(from, to, SEED);
+    let started = SystemClock.now();
 
-    let (place, receiver) = prepared().await;
-    let daemon = Daemon::start(&place);
-    wait_for_first_poll(&place);
-    daemon.kill();
-    let (events, mut chance) = (events(), Chance(SEED));
-    let lines = |place: &Place| std::fs::read_to_string(place.path("log")).expect("the log").lines().count() as u64;
-    for kill in 0..KILLS {
-        place.feed(&events[..=2 * kill]);
-        let before = lines(&place);
-        let daemon = Daemon::start(&place);
-        // A moment is so many lines of the log, and a little more.
-        let first = before + 1 + chance.below(10);
-        wait_for("some lines of log", || (lines(&place) >= first).then_some(()));
-        place.feed(&events[..2 * kill + 2]);
-        let second = first + chance.below(12);
-        wait_for("more lines of log", || (lines(&place) >= second).then_some(()));
-        std::thread::sleep(std::time::Duration::from_micros(chance.below(5_000)));
-        daemon.kill();
+    let receivers = Receivers::start(None);
+    let subscribers = fifty(&receivers.ports);
+    let mut undisturbed = Course::new(from, &versions, receivers, &subscribers, Killing { kills: 0, chance: Chance(0) });
+    tokio::task::block_in_place(|| undisturbed.run());
+    let expected = undisturbed.left();
+    undisturbed.receivers.seen(|seen| assert_eq!(seen.repeats(), 0));
+    let between = SystemClock.now();
+
+    let receivers = Receivers::start(Some(seed.0));
+    let subscribers = fifty(&receivers.ports);
+    let mut killed = Course::new(from, &versions, receivers, &subscribers, Killing { kills, chance: Chance(seed.0) });
+    tokio::task::block_in_place(|| killed.run());
+    let left = killed.left();
+    assert!(killed.found.kills >= kills, "{:?}", killed.found);
+
+    // Every table, limiters bit for bit.
+    for (table, expected) in &expected {
+        let found = &left[table];
+        for (found, expected) in found.iter().zip(expected) {
+            assert_eq!(found, expected, "{table}");
+        }
+        assert_eq!(found.len(), expected.len(), "{table}");
     }
-    let daemon = Daemon::start(&place);
-    let left = finished(&place, &receiver, daemon);
-    assert_eq!(left, expected, "seed {SEED}");
-    let check = number(&place, "SELECT (SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok')");
-    assert_eq!(check, Some(0));
-    let requests = receiver.requests();
-    for request in &requests {
-        let times = requests.iter().filter(|other| other.id == request.id).count();
-        assert!(times <= KILLS + 1, "{} came {times} times: more than once in the life of one daemon", request.id);
+    // Every matched alert once in the ledger, and none that did not match.
+    let matched = matched(&versions, &subscribers);
+    let ledger = &left["decisions"];
+    assert_eq!(ledger.len(), matched.len());
+    for (pair, row) in matched.iter().zip(sorted(ledger)) {
+        assert!(row.starts_with(pair.as_str()), "expected {pair}, found {row}");
     }
-    let drafts = std::fs::read_dir(place.path("mail")).expect("the mail").filter(|entry| {
-        entry.as_ref().is_ok_and(|entry| entry.path().extension().is_some_and(|end| end == "eml"))
-            && std::fs::read_to_string(entry.as_ref().expect("an entry").path())
-                .is_ok_and(|text| !text.contains("\nMIME-Version: 1.0"))
+    // Every message delivered, and to receivers that drop repeats once.
+    assert!(left["messages"].iter().all(|row| row.contains("Text(\"delivered\")")), "{:#?}", left["messages"]);
+    let attempts = killed.attempts();
+    killed.receivers.seen(|seen| {
+        assert_eq!(seen.wrong, BTreeSet::new());
+        let accepted: BTreeSet<_> = seen.accepted.keys().collect();
+        assert_eq!(accepted, attempts.keys().collect(), "accepted, and admitted");
+        for (id, arrived) in &seen.arrived {
+            assert!(*arrived <= attempts[id], "{id} arrived {arrived} times in {} attempts", attempts[id]);
+        }
+        let arrived: u64 = seen.arrived.values().sum();
+        println!(
+            "{} kills (seed {}): {} of a daemon that was starting, {} with events undecided, {} with messages due, {} with \
+             requests under way, {} in all\n{events} events in {} versions for {SUBSCRIBERS} subscribers: {} matched, {} \
+             updates, {} messages\n{} stops of the clock, {} undisturbed; {arrived} requests, {} repeats after acceptance, {} \
+             of them may come from receivers that did not answer\nfailures: {:?}\n{} undisturbed, {} killed",
+            killed.found.kills,
+            seed.0,
+            killed.found.starting,
+            killed.found.undecided,
+            killed.found.due,
+            killed.found.sending,
+            killed.found.leases,
+            versions.len(),
+            matched.len(),
+            left["updates"].len(),
+            left["messages"].len(),
+            killed.stops,
+            undisturbed.stops,
+            seen.repeats(),
+            seen.silent,
+            seen.failures,
+            seconds(between.since(started)),
+            seconds(SystemClock.now().since(between)),
+        );
     });
-    assert_eq!(drafts.count(), 0, "every message is whole");
+}
+
+fn sorted(rows: &[String]) -> Vec<&String> {
+    let mut sorted: Vec<_> = rows.iter().collect();
+    sorted.sort();
+    sorted
+}
+
+fn seconds(span: Span) -> String {
+    format!("{:.1} s", Duration::as_secs_f64(&span.to_std()))
 }

@@ -46,6 +46,12 @@ impl Place {
         fs::write(self.path(name), text).expect(name);
     }
 
+    /// Writes it so that a reader sees whole files only.
+    pub fn replace(&self, name: &str, text: &str) {
+        self.write("next", text);
+        fs::rename(self.path("next"), self.path(name)).expect("it is renamed");
+    }
+
     /// The program with these arguments, here, untouched by the surroundings of the test.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_throttler"));
@@ -54,7 +60,7 @@ impl Place {
         {
             command.env_remove(variable);
         }
-        for variable in ["COLUMNS", "NO_COLOR", "CLICOLOR_FORCE", "RUST_BACKTRACE"] {
+        for variable in ["THROTTLER_TEST_CLOCK", "COLUMNS", "NO_COLOR", "CLICOLOR_FORCE", "RUST_BACKTRACE"] {
             command.env_remove(variable);
         }
         command
@@ -87,8 +93,7 @@ impl Place {
         let generated = SystemClock.now().millis();
         let document =
             json!({ "type": "FeatureCollection", "metadata": { "generated": generated, "status": 200 }, "features": features });
-        self.write("next.geojson", &document.to_string());
-        fs::rename(self.path("next.geojson"), self.path("feed.geojson")).expect("the feed is renamed");
+        self.replace("feed.geojson", &document.to_string());
     }
 }
 

@@ -1,0 +1,202 @@
+//! Receivers of webhooks on loopback that fail by chance, from a seed, in every way that a receiver can.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::sync::watch;
+
+use super::Chance;
+
+/// How many there are, each with a port and so a channel of its own.
+pub const RECEIVERS: usize = 10;
+
+/// What they were asked, by the alert's id.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// Whole requests.
+    pub arrived: BTreeMap<String, u64>,
+    /// Of these, the accepted ones: a receiver that drops repeats acts on the first.
+    pub accepted: BTreeMap<String, u64>,
+    /// Accepted without an answer, so that the sender cannot know.
+    pub silent: u64,
+    /// How often they failed, by how.
+    pub failures: BTreeMap<&'static str, u64>,
+    /// What is not as it should be.
+    pub wrong: BTreeSet<String>,
+}
+
+impl Seen {
+    /// Accepted requests beyond the first of each alert.
+    pub fn repeats(&self) -> u64 {
+        self.accepted.values().map(|times| times - 1).sum()
+    }
+}
+
+pub struct Receivers {
+    pub ports: Vec<u16>,
+    down: Vec<watch::Sender<bool>>,
+    seen: Arc<Mutex<Seen>>,
+}
+
+impl Receivers {
+    /// All up. With a seed they fail; without one they accept everything.
+    pub fn start(from_seed: Option<u64>) -> Receivers {
+        let seen = Arc::default();
+        let mut receivers = Receivers { ports: Vec::new(), down: Vec::new(), seen: Arc::clone(&seen) };
+        for _ in 0..RECEIVERS {
+            let socket = bound(SocketAddr::from(([127, 0, 0, 1], 0)));
+            let address = socket.local_addr().expect("an address");
+            let (send, receive) = watch::channel(false);
+            tokio::spawn(serve(socket, address, receive, from_seed, Arc::clone(&seen)));
+            receivers.ports.push(address.port());
+            receivers.down.push(send);
+        }
+        receivers
+    }
+
+    /// From now on this one refuses connections, or does not.
+    pub fn set_down(&self, at: usize, down: bool) {
+        self.down[at].send_replace(down);
+    }
+
+    pub fn seen<T>(&self, look: impl FnOnce(&Seen) -> T) -> T {
+        look(&self.seen.lock().expect("lock"))
+    }
+}
+
+fn bound(address: SocketAddr) -> TcpSocket {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.set_reuseaddr(true).expect("an option");
+    socket.bind(address).expect("its port");
+    socket
+}
+
+/// Listens while it is up. While it is down the port is held by a socket that does not listen, so connections are refused.
+async fn serve(
+    mut socket: TcpSocket,
+    address: SocketAddr,
+    mut down: watch::Receiver<bool>,
+    from_seed: Option<u64>,
+    seen: Arc<Mutex<Seen>>,
+) {
+    loop {
+        if down.wait_for(|down| !down).await.is_err() {
+            return;
+        }
+        let listener = socket.listen(256).expect("it listens");
+        loop {
+            tokio::select! {
+                accepted = listener.accept() => {
+                    let (stream, _) = accepted.expect("a connection");
+                    tokio::spawn(answer(stream, from_seed, Arc::clone(&seen)));
+                }
+                changed = down.wait_for(|down| *down) => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    break;
+                }
+            }
+        }
+        drop(listener);
+        socket = bound(address);
+    }
+}
+
+/// What a receiver does with a request.
+#[derive(Clone, Copy, PartialEq)]
+enum Deed {
+    Accept,
+    Stall,
+    StallAndHangUp,
+    HangUp,
+    AcceptAndHangUp,
+    Broken,
+    TooMany { seconds: u64 },
+}
+
+/// By chance that repeats: of this seed, for this arrival of this alert. Its id differs from run to run in its first part.
+fn deed(from_seed: Option<u64>, id: &str, arrival: u64) -> Deed {
+    let Some(seed) = from_seed else { return Deed::Accept };
+    let local = id.split_once('-').map_or(id, |(_, local)| local);
+    let mut chance = Chance(local.bytes().fold(seed ^ arrival, |hash, byte| hash.rotate_left(7) ^ u64::from(byte)));
+    chance.below(1 << 32);
+    match chance.below(100) {
+        0..8 => Deed::Broken,
+        8..16 => Deed::TooMany { seconds: chance.below(180) },
+        16..20 => Deed::Stall,
+        20..24 => Deed::StallAndHangUp,
+        24..28 => Deed::HangUp,
+        28..36 => Deed::AcceptAndHangUp,
+        _ => Deed::Accept,
+    }
+}
+
+async fn answer(mut stream: TcpStream, from_seed: Option<u64>, seen: Arc<Mutex<Seen>>) {
+    // A sender that is killed meanwhile has sent nothing.
+    let Some((id, body)) = request(&mut stream).await else { return };
+    let deed = {
+        let mut seen = seen.lock().expect("lock");
+        if serde_json::from_slice::<serde_json::Value>(&body).is_err() {
+            seen.wrong.insert(format!("{id}: its body is no JSON"));
+        }
+        let arrival = seen.arrived.entry(id.clone()).or_default();
+        *arrival += 1;
+        let deed = deed(from_seed, &id, *arrival);
+        if matches!(deed, Deed::Accept | Deed::Stall | Deed::AcceptAndHangUp) {
+            *seen.accepted.entry(id).or_default() += 1;
+        }
+        seen.silent += u64::from(deed == Deed::AcceptAndHangUp);
+        let failure = match deed {
+            Deed::Accept => None,
+            Deed::Stall => Some("answered late"),
+            Deed::StallAndHangUp => Some("stalled, then closed"),
+            Deed::HangUp => Some("closed"),
+            Deed::AcceptAndHangUp => Some("accepted, then closed without an answer"),
+            Deed::Broken => Some("answered 500"),
+            Deed::TooMany { .. } => Some("answered 429 with Retry-After"),
+        };
+        if let Some(failure) = failure {
+            *seen.failures.entry(failure).or_default() += 1;
+        }
+        deed
+    };
+    let (status, header) = match deed {
+        Deed::HangUp | Deed::AcceptAndHangUp => return,
+        Deed::Stall | Deed::StallAndHangUp => {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            if deed == Deed::StallAndHangUp {
+                return;
+            }
+            ("204 No Content", String::new())
+        }
+        Deed::Accept => ("204 No Content", String::new()),
+        Deed::Broken => ("500 Internal Server Error", String::new()),
+        Deed::TooMany { seconds } => ("429 Too Many Requests", format!("retry-after: {seconds}\r\n")),
+    };
+    let text = format!("HTTP/1.1 {status}\r\n{header}content-length: 0\r\nconnection: close\r\n\r\n");
+    // A sender that was killed does not hear it.
+    let _ = stream.write_all(text.as_bytes()).await;
+}
+
+/// The alert's id and the body of a whole request; `None` if it does not come whole.
+async fn request(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
+    let mut read = Vec::new();
+    loop {
+        if let Some(end) = read.windows(4).position(|four| four == b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&read[..end]).to_lowercase();
+            let header = |name: &str| head.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()));
+            let (id, length) = (header("webhook-id:")?, header("content-length:")?.parse::<usize>().ok()?);
+            if read.len() >= end + 4 + length {
+                return Some((id, read[end + 4..].to_vec()));
+            }
+        }
+        if stream.read_buf(&mut read).await.ok()? == 0 {
+            return None;
+        }
+    }
+}
