@@ -21,6 +21,8 @@ const STRIP_BYTES: usize = 8 * 1024;
 /// From how many rows found ahead on no more are looked for.
 const MAX_AHEAD: usize = 128;
 
+/// What is looked at to tell what a stream is: always as much, in whatever pieces it comes.
+const BEGINNING_BYTES: usize = 1_024;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// One row, as a place in the buffer: good until the next one is asked for.
@@ -173,16 +175,16 @@ impl<R: Read> Rows<R> {
         &self.buffer[row.start..row.end]
     }
 
-    /// Reads the first piece, passes over a byte-order mark and shows what follows it.
+    /// Reads the beginning, passes over a byte-order mark and shows what follows it, within the first [`BEGINNING_BYTES`].
     pub(super) fn begin(&mut self) -> io::Result<&[u8]> {
-        while !self.ended && self.length < CHUNK {
+        while !self.ended && self.length < BEGINNING_BYTES {
             self.read_piece()?;
         }
         if self.buffer[..self.length].starts_with(BYTE_ORDER_MARK) {
             self.row = BYTE_ORDER_MARK.len();
             self.judged.restart(self.row, self.judged.line);
         }
-        Ok(&self.buffer[self.row..self.length])
+        Ok(&self.buffer[self.row..self.length.min(BEGINNING_BYTES)])
     }
 
     /// Passes over the rows that have been found and start before the byte `stop` of the stream, as long as `usual` takes

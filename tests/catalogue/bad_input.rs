@@ -86,6 +86,37 @@ fn what_is_no_csv_is_recognised() {
 }
 
 #[test]
+fn what_is_no_csv_is_recognised_in_whatever_pieces_it_comes() {
+    // Found by fuzzing: the excerpt, and behind blanks the page itself, depended on how much the first read gave.
+    let long = format!("<html>{}Gateway Timeout</html>", " ".repeat(30));
+    for text in [format!("{}<html>busy</html>", "\n".repeat(200)), long.repeat(30), format!("{{{}", " ".repeat(300))] {
+        let whole = read(text.as_bytes(), &Query::default()).expect_err("no catalogue").to_string();
+        assert!(whole.contains("an HTML page ('<html>") || whole.contains("JSON"), "{whole}");
+        for size in [1, 7, 64, 1_000] {
+            let input = Box::new(Pieces { bytes: text.clone().into_bytes(), at: 0, size });
+            let mut sources = [Source::Stream { name: "test.csv".into(), input }];
+            let pieces = read_times(&mut sources, &Query::default(), 1, &|_| ()).expect_err("no catalogue").to_string();
+            assert_eq!(pieces, whole, "{size} bytes at a time");
+        }
+    }
+}
+
+/// Gives so many bytes at a time.
+struct Pieces {
+    bytes: Vec<u8>,
+    at: usize,
+    size: usize,
+}
+
+impl std::io::Read for Pieces {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let end = self.bytes.len().min(self.at + self.size.min(buffer.len()));
+        buffer[..end - self.at].copy_from_slice(&self.bytes[self.at..end]);
+        Ok(end - std::mem::replace(&mut self.at, end))
+    }
+}
+
+#[test]
 fn a_missing_file_says_how_to_get_one() {
     let mut sources = [Source::File("no/such/catalogue.csv".into())];
     let error = read_times(&mut sources, &Query::default(), 2, &|_| ()).expect_err("no file");
