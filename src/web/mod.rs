@@ -1,10 +1,11 @@
 //! What the daemon answers over HTTP: whether it lives and is ready, and the pages on which recipients unsubscribe.
 //!
 //! It is meant to stand on loopback behind a reverse proxy that speaks TLS. Nothing here asks who somebody is: a page to
-//! unsubscribe on is for whoever holds its link, and health tells nothing that is worth hiding.
+//! unsubscribe on is for whoever holds its link, and health and metrics tell nothing that is worth hiding.
 
 mod form;
 mod health;
+mod metrics;
 mod page;
 mod server;
 mod unsubscribe;
@@ -48,6 +49,7 @@ impl Web {
         Router::new()
             .route("/healthz", get(health::live))
             .route("/readyz", get(health::ready))
+            .route("/metrics", get(metrics::metrics))
             .route("/unsubscribe/{token}", get(unsubscribe::ask).post(unsubscribe::leave))
             .fallback(|| async { (StatusCode::NOT_FOUND, "not found\n") })
             .with_state(Arc::new(self))

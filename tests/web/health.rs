@@ -55,3 +55,44 @@ async fn ready_says_why_not() {
     assert!(body["reasons"][0].as_str().is_some_and(|reason| reason.starts_with("the database does not answer: ")), "{body}");
     assert_eq!(site.get("/healthz").await.status, 200);
 }
+
+#[tokio::test]
+async fn metrics_tell_how_things_stand() {
+    let mut rig = Rig::fresh().await;
+    rig.add(&[rig.hooked("anna"), rig.hooked("ben")]);
+    rig.see(&[]).await;
+    let site = Site::start(&mut rig).await;
+    let quake = Quake::new(&rig, "first", 6.0, 60);
+    rig.show(&[quake]);
+    rig.poll().await;
+    rig.dispatch().await;
+    rig.sql().execute("UPDATE installation SET feed_url = ?1", [FEED]).expect("the feed's name");
+    rig.sql().execute("UPDATE subscribers SET standing = 'paused' WHERE name = 'ben'", []).expect("a pause");
+    let answer = site.get("/metrics").await;
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("text/plain; version=0.0.4; charset=utf-8")));
+    let now = rig.clock.now().to_string();
+    let seconds = rig.clock.now().ticks() / 1_000_000;
+    for line in [
+        "throttler_feed_stale 0".to_owned(),
+        format!("throttler_feed_last_success_timestamp_seconds {seconds}.000"),
+        "throttler_events 1".to_owned(),
+        "throttler_events_undecided 0".to_owned(),
+        r#"throttler_subscribers{standing="active"} 1"#.to_owned(),
+        r#"throttler_subscribers{standing="paused"} 1"#.to_owned(),
+        r#"throttler_outbox_messages{status="due"} 2"#.to_owned(),
+        r#"throttler_outbox_messages{status="dead"} 0"#.to_owned(),
+        format!("throttler_outbox_oldest_timestamp_seconds {seconds}.000"),
+    ] {
+        assert!(answer.body.lines().any(|found| found == line), "{line} at {now}: {}", answer.body);
+    }
+    // Every sample has a type, and what is not known has no sample.
+    for line in answer.body.lines().filter(|line| !line.starts_with('#')) {
+        let name = line.split(['{', ' ']).next().expect("a name");
+        assert!(answer.body.contains(&format!("# TYPE {name} gauge\n")), "{line}");
+    }
+    assert!(!answer.body.contains("\nthrottler_feed_gap_timestamp_seconds "), "{}", answer.body);
+    rig.pass(7_200);
+    assert!(site.get("/metrics").await.body.contains("\nthrottler_feed_stale 1\n"));
+    rig.sql().execute("DROP TABLE installation", []).expect("damage");
+    assert_eq!(site.get("/metrics").await.status, 503);
+}
