@@ -31,7 +31,7 @@ pub struct Description {
     pub by_unit: Vec<(i64, u64)>,
     /// The most frequent first.
     pub kinds: Vec<(String, u64)>,
-    /// The longest times without any event, the longest first; at most [`SHOWN_GAPS`].
+    /// The longest times without any event, the longest first; at most `SHOWN_GAPS`.
     pub gaps: Vec<Gap>,
 }
 

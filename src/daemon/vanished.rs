@@ -52,8 +52,8 @@ impl Vanished {
         Some(now.minus(reach).plus(MARGIN))
     }
 
-    /// Asks about those of `told` that `shown` has under none of their ids, at most [`MAX_QUESTIONS`] at a time and about each
-    /// every [`ASK_EVERY`] at most. What the service does not answer is asked again later.
+    /// Asks about those of `told` that `shown` has under none of their ids, at most `MAX_QUESTIONS` at a time and about each
+    /// every `ASK_EVERY` at most. What the service does not answer is asked again later.
     pub async fn ask(&mut self, url: &FeedUrl, told: Vec<Event>, shown: &BTreeSet<EventId>, now: Timestamp) -> Found {
         let mut found = Found::default();
         let (Some(fdsn), Some(threshold)) = (self.fdsn.clone(), url.threshold()) else { return found };

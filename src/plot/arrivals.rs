@@ -27,7 +27,7 @@ pub struct ArrivalsGroup {
     pub heading: String,
     /// The axis of time goes from 0 to this.
     pub length: Span,
-    /// Each bar counts the requests of so long a stretch, at least one tick; there are at most [`MAX_BARS`].
+    /// Each bar counts the requests of so long a stretch, at least one tick; there are at most `MAX_BARS`.
     pub bar: Span,
     pub panels: Vec<ArrivalsPanel>,
 }

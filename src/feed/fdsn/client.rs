@@ -131,7 +131,7 @@ impl Fdsn {
         in_the_body(&url, wire::parse(&body))
     }
 
-    /// The same as [`Fdsn::snapshot`] in as many answers as it takes, at most [`MAX_REQUESTS`].
+    /// The same as [`Fdsn::snapshot`] in as many answers as it takes, at most `MAX_REQUESTS`.
     ///
     /// # Errors
     /// As [`Fdsn::snapshot`], with [`FeedError::SearchLimit`] where those answers do not do.
