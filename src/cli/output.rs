@@ -76,6 +76,11 @@ pub(super) fn pairs(rows: &[(impl AsRef<str>, String)]) -> String {
     rows.iter().fold(String::new(), |text, (name, value)| text + &format!("  {:<width$}{value}\n", name.as_ref()))
 }
 
+/// So many of these: `1 event`, `2 events`.
+pub(super) fn counted(value: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(value), if value == 1 { "" } else { "s" })
+}
+
 /// A count with its thousands apart: `18,738`.
 pub(super) fn count(value: u64) -> String {
     let digits = value.to_string();

@@ -134,8 +134,8 @@ fn as_text(reports: &[SubscriberReport], from: Timestamp, to: Timestamp, limit: 
     let held_back = reports.iter().filter(|report| sustained_days(report).is_some()).count();
     let mut text = format!(
         "{} for {} from {from} to {to}, {} refused by a limiter; sustained withholding: {held_back}\n",
-        counted(counts.iter().sum(), "decision"),
-        counted(reports.len() as u64, "subscriber"),
+        output::counted(counts.iter().sum(), "decision"),
+        output::counted(reports.len() as u64, "subscriber"),
         output::count(refused),
     );
     let outcomes: Vec<(&str, String)> = Outcome::ALL
@@ -153,10 +153,6 @@ fn as_text(reports: &[SubscriberReport], from: Timestamp, to: Timestamp, limit: 
         text = format!("{text}\nDead destinations\n{}", dead_destinations(&dead, limit));
     }
     text
-}
-
-fn counted(count: u64, noun: &str) -> String {
-    format!("{} {noun}{}", output::count(count), if count == 1 { "" } else { "s" })
 }
 
 fn held_back_most(reports: &[SubscriberReport], limit: usize) -> String {

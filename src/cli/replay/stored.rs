@@ -147,5 +147,5 @@ pub(super) fn as_text(head: &str, results: &[(&Subscriber, &StoredReplay)]) -> S
             losses::largest(replayed.largest_refused.as_ref()),
         ]
     });
-    format!("{head}, for {} subscribers.\n\n{}", output::count(results.len() as u64), output::table(&columns, rows))
+    format!("{head}, for {}.\n\n{}", output::counted(results.len() as u64, "subscriber"), output::table(&columns, rows))
 }
