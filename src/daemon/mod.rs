@@ -7,6 +7,8 @@ pub mod deliver;
 pub mod dispatch;
 mod gap;
 pub mod ingest;
+mod lined_up;
+pub mod prune;
 mod service;
 mod systemd;
 mod vanished;

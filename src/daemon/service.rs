@@ -6,6 +6,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
+use super::prune::keep_pruning;
 use super::{DaemonError, Database, Deliverer, Dispatched, Egress, Ingester, dispatch, systemd, with_causes};
 use crate::backoff;
 use crate::clock::Clock;
@@ -33,6 +34,8 @@ pub struct Service {
     pub stale_after: Span,
     pub delivery: Arc<Delivery>,
     pub egress: Egress,
+    /// How far the ledger reaches back; `None`: for ever.
+    pub ledger: Option<Span>,
     pub database: Database,
     pub clock: Arc<dyn Clock>,
     /// The longest that a stage sleeps: [`IDLE`], or less where the clock does not go as fast as the system's.
@@ -78,7 +81,7 @@ impl StopSignal {
     }
 
     /// Sleeps so long, or until it is time to stop: whether it is not.
-    async fn sleep(&mut self, span: Span) -> bool {
+    pub(super) async fn sleep(&mut self, span: Span) -> bool {
         tokio::select! {
             () = sleep(span.to_std()) => true,
             () = self.stopped() => false,
@@ -87,18 +90,18 @@ impl StopSignal {
 }
 
 /// What a stage says of a database that does not work: one line when it begins or changes, one when it is over.
-struct StoreTrouble {
+pub(super) struct StoreTrouble {
     /// What does not happen meanwhile.
     stage: &'static str,
     told: Option<String>,
 }
 
 impl StoreTrouble {
-    fn new(stage: &'static str) -> StoreTrouble {
+    pub(super) fn new(stage: &'static str) -> StoreTrouble {
         StoreTrouble { stage, told: None }
     }
 
-    fn is(&mut self, fault: &StoreError) {
+    pub(super) fn is(&mut self, fault: &StoreError) {
         let line = with_causes(fault);
         if self.told.as_ref() != Some(&line) {
             tracing::error!("nothing is {} until this is mended: {line}", self.stage);
@@ -106,7 +109,7 @@ impl StoreTrouble {
         }
     }
 
-    fn is_over(&mut self) {
+    pub(super) fn is_over(&mut self) {
         if self.told.take().is_some() {
             tracing::info!("the database works again: what was not {} is now", self.stage);
         }
@@ -126,7 +129,7 @@ impl Service {
     /// # Errors
     /// [`DaemonError::Store`] if the database does not work at the start. Later faults are logged and survived.
     pub async fn run(self, stop: StopSignal) -> Result<(), DaemonError> {
-        let Service { ingester, poll, stale_after, delivery, egress, database, clock, idle } = self;
+        let Service { ingester, poll, stale_after, delivery, egress, ledger, database, clock, idle } = self;
         if let Some(FromBackup { made_at, may_repeat }) = database.with(Store::begin_from_backup).await? {
             tracing::warn!(
                 "this database is a backup made at {made_at}: messages that were due then ({may_repeat}) may be sent a second \
@@ -146,6 +149,7 @@ impl Service {
         tokio::join!(
             keep_ingesting(ingester, poll, watch, &nudges, stop.clone()),
             keep_dispatching(&database, &*clock, idle, &nudges, stop.clone()),
+            keep_pruning(&database, &*clock, ledger, stop.clone()),
             keep_delivering(deliverer, &*clock, idle, &nudges, stop),
         );
         delivery.close().await;

@@ -15,10 +15,12 @@ mod opening;
 mod outbox;
 mod quiet;
 mod receiver;
+mod retention;
 mod rig;
 mod stored_replay;
 mod unlinked;
 mod updates;
+mod upgrade;
 #[path = "../feed/usgs.rs"]
 #[allow(dead_code, reason = "its catalogues are for the tests of the feed")]
 mod usgs;
