@@ -241,7 +241,7 @@ impl Deliverer {
     pub async fn all(&mut self) -> Result<(), StoreError> {
         loop {
             self.turn().await?;
-            if self.attempts.is_empty() && self.ended.is_empty() && self.lined_up.is_empty() {
+            if self.attempts.is_empty() && self.ended.is_empty() && self.lined_up.count() == 0 {
                 return Ok(());
             }
             self.one_ended().await;
@@ -263,6 +263,12 @@ impl Deliverer {
             }
             self.one_ended().await;
         }
+    }
+
+    /// How many deliveries are claimed and wait for a free connection.
+    #[must_use]
+    pub fn lined_up(&self) -> usize {
+        self.lined_up.count()
     }
 
     /// Whether there is no room for another attempt.

@@ -63,8 +63,8 @@ impl LinedUp {
         self.queues.get(channel).map_or(0, BTreeMap::len)
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
+    pub fn count(&self) -> usize {
+        self.count
     }
 
     /// The rows of all that waits.

@@ -49,6 +49,12 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 const LOG_ATTEMPTS: u32 = 1_000;
 const LOG_PAUSE: Duration = Duration::from_millis(10);
 
+/// What a connection keeps of the database in memory at most: more than a transaction changes.
+const CACHE_KIB: i64 = 32 * 1_024;
+/// How long the log becomes before it is moved into the database, so that a page that changes again and again is moved once:
+/// 32 MiB.
+const CHECKPOINT_PAGES: i64 = 8_192;
+
 /// The migrations in order; `user_version` counts those applied.
 const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0001_first.sql"),
@@ -157,6 +163,8 @@ impl Store {
 fn configure(connection: &Connection) -> rusqlite::Result<()> {
     use_write_ahead_log(connection)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
+    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(())

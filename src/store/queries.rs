@@ -22,13 +22,15 @@ pub(super) const NEXT_DISPATCH: &str = "SELECT e.event_key, e.body, q.first_seen
     FROM events AS e CROSS JOIN events AS q ON q.event_key = coalesce(e.duplicate_of, e.event_key)
     WHERE e.dispatch_from IS NOT NULL ORDER BY e.magnitude DESC, e.origin_at LIMIT 1";
 
-/// The next active subscribers without a decision on an event's quake.
-pub(super) const CANDIDATES: &str = concat!(
-    "SELECT * FROM subscribers AS s
-    WHERE subscriber_key >= :from AND standing = 'active' AND removed_at IS NULL
-      AND NOT EXISTS (SELECT 1 FROM decisions AS d WHERE d.subscriber_key = s.subscriber_key AND d.event_key IN ",
-    quake_of!(":event"),
-    ") ORDER BY subscriber_key LIMIT :chunk"
+/// The next active subscribers.
+pub(super) const CANDIDATES: &str = "SELECT * FROM subscribers
+    WHERE subscriber_key >= ?1 AND standing = 'active' AND removed_at IS NULL ORDER BY subscriber_key LIMIT ?2";
+
+/// The subscribers in a range with a decision on an event's quake.
+pub(super) const DECIDED: &str = concat!(
+    "SELECT subscriber_key FROM decisions
+    WHERE subscriber_key >= ?2 AND subscriber_key < ?3 AND event_key IN ",
+    quake_of!("?1")
 );
 
 /// What was known at an instant of an event's quake.
@@ -167,7 +169,7 @@ pub(super) const PRUNE_UPDATES: &str = "DELETE FROM updates WHERE update_key IN 
 /// update that waits may refer to.
 pub(super) const PRUNABLE_DECISIONS: &str = "SELECT d.subscriber_key, d.delivery_key,
       d.decided_at < :before AND d.outcome NOT IN ('pending', 'waiting', 'held')
-        AND (d.delivery_key IS NULL OR o.settled_at < :before)
+        AND (d.delivery_key IS NULL OR coalesce(o.settled_at < :before, FALSE))
         AND NOT EXISTS (SELECT 1 FROM updates AS u WHERE u.subscriber_key = d.subscriber_key
                         AND u.event_key IN (:event, (SELECT merged_into FROM events WHERE event_key = :event)))
         AND NOT EXISTS (SELECT 1 FROM updates AS u WHERE u.subscriber_key = d.subscriber_key AND u.outcome = 'waiting')
@@ -213,6 +215,7 @@ mod tests {
             ("TOLD_EVENTS", TOLD_EVENTS, vec![], false),
             ("NEXT_DISPATCH", NEXT_DISPATCH, vec!["SCAN e USING INDEX events_to_dispatch"], false),
             ("CANDIDATES", CANDIDATES, vec![], false),
+            ("DECIDED", DECIDED, vec![], false),
             ("EARLIER_VERSIONS", EARLIER_VERSIONS, vec![], false),
             // Few lie around one origin.
             ("AROUND", AROUND, vec![], true),

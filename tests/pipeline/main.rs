@@ -1,6 +1,7 @@
 //! The pipeline as it runs, with the time set by hand: from a feed's file through a database on disk to receivers on loopback and a
 //! directory of messages.
 
+mod ahead;
 mod backup;
 mod books;
 mod changes;

@@ -41,19 +41,20 @@ async fn what_is_old_goes_and_what_is_kept_adds_up() {
     let old = [Quake::new(&rig, "us1", 5.1, 1), Quake::new(&rig, "us2", 5.2, 2)];
     rig.see(&old).await;
     days_later(&mut rig, 2, &old).await;
+    rig.pass(8 * DAY);
     let young = [Quake::new(&rig, "us3", 5.3, 1), Quake::new(&rig, "us4", 5.4, 2)];
     rig.see(&young).await;
     days_later(&mut rig, 2, &young).await;
     assert_eq!(prune(&mut rig, KEEP).await, Pruned::default(), "nothing is old enough yet");
     assert_eq!(rig.store().ledger_from().expect("read"), None);
-    assert_eq!(rig.outcomes("ben"), ["us2 alerted", "us1 digested", "us4 alerted", "us3 digested"]);
+    assert_eq!(rig.outcomes("ben"), ["us1 digested", "us2 alerted", "us3 digested", "us4 alerted"]);
 
-    days_later(&mut rig, 87, &[]).await;
+    days_later(&mut rig, 83, &[]).await;
     let (spent, messages) = (limiters(&rig), rig.number("SELECT count(*) FROM outbox"));
     let pruned = prune(&mut rig, KEEP).await;
     assert_eq!(pruned, Pruned { decisions: 4, updates: 0, messages: 4, revisions: 0, next: None });
-    assert_eq!(rig.outcomes("ben"), ["us4 alerted", "us3 digested"]);
-    assert_eq!(rig.outcomes("anna"), ["us4 alerted", "us3 alerted"]);
+    assert_eq!(rig.outcomes("ben"), ["us3 digested", "us4 alerted"]);
+    assert_eq!(rig.outcomes("anna"), ["us3 alerted", "us4 alerted"]);
     assert_eq!(rig.number("SELECT count(*) FROM outbox"), messages - 4);
     assert_eq!(limiters(&rig), spent);
     assert_eq!(rig.store().ledger_from().expect("read"), Some(rig.clock_minus(90 * DAY)));
@@ -169,7 +170,7 @@ async fn what_was_pruned_does_not_come_again_as_news_from_a_feed_of_a_month() {
     rig.see(&[quake.clone(), other.clone()]).await;
     days_later(&mut rig, 3, &[quake.clone(), other.clone()]).await;
     assert_eq!(prune(&mut rig, Span::from_seconds(2 * DAY)).await.decisions, 3);
-    let mails = rig.mails().len();
+    let (mails, left) = (rig.mails().len(), rig.ledger().len());
     // As it was, revised, under another id, linked to the other one, and to whoever comes now.
     rig.add(&[mailed("carl")]);
     for shown in [
@@ -186,7 +187,7 @@ async fn what_was_pruned_does_not_come_again_as_news_from_a_feed_of_a_month() {
         prune(&mut rig, Span::from_seconds(2 * DAY)).await;
     }
     assert_eq!(rig.mails().len(), mails);
-    assert_eq!(rig.number("SELECT count(*) FROM decisions WHERE outcome <> 'pending'"), 0);
+    assert_eq!(rig.ledger().len(), left, "nobody was asked again");
     rig.check_books();
 }
 
@@ -226,7 +227,7 @@ async fn many_steps_and_a_crash_after_each() {
         }
     }
     assert_eq!((total.decisions, total.updates, total.messages, total.revisions), (1_200, 1_200, 2_400, 1));
-    assert!(steps > 4, "{steps}");
+    assert!(steps >= 4, "{steps}");
     assert_eq!(limiters(&rig), spent);
 }
 

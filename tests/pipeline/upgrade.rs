@@ -52,6 +52,8 @@ async fn lived_in() -> Rig {
     let mut rig = Rig::with(&[mailed("anna"), limited]).await;
     rig.see(&[Quake::new(&rig, "us1", 5.1, 1), Quake::new(&rig, "us2", 5.2, 2)]).await;
     rig.pass(25 * HOUR);
+    rig.see(&[]).await;
+    rig.pass(25 * HOUR);
     rig.see(&[Quake::new(&rig, "us3", 5.3, 1), Quake::new(&rig, "us4", 5.4, 2)]).await;
     rig.open = None;
     rig
