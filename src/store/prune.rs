@@ -134,7 +134,8 @@ fn prune_updates(
     pruned: &mut Pruned,
 ) -> rusqlite::Result<Vec<i64>> {
     let mut delete = transaction.prepare_cached(queries::PRUNE_UPDATES)?;
-    let parameters = named_params! { ":event": event_key, ":before": At(before), ":step": STEP as i64 };
+    let parameters =
+        named_params! { ":event": event_key, ":before": At(before), ":step": i64::try_from(STEP).unwrap_or(i64::MAX) };
     let rows = delete.query_map(parameters, |row| row.get::<_, Option<i64>>(0))?;
     let messages: Vec<Option<i64>> = rows.collect::<Result<_, _>>()?;
     pruned.updates = messages.len() as u64;
@@ -151,7 +152,7 @@ fn prune_decisions(
 ) -> rusqlite::Result<Option<PruneCursor>> {
     let mut look = transaction.prepare_cached(queries::PRUNABLE_DECISIONS)?;
     let parameters = named_params! {
-        ":event": here.event_key, ":from": here.subscriber_key, ":before": At(before), ":step": STEP as i64,
+        ":event": here.event_key, ":from": here.subscriber_key, ":before": At(before), ":step": i64::try_from(STEP).unwrap_or(i64::MAX),
     };
     let rows = look.query_map(parameters, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     let rows: Vec<(i64, Option<i64>, bool)> = rows.collect::<Result<_, _>>()?;
