@@ -128,7 +128,7 @@ impl Store {
             };
             let plan = decide(Candidate { subscriber: &subscriber, limiter: &mut limiter }, &task.event);
             let alert_id = format!("{}-{}-{}", self.installation, key.0, task.event_key);
-            write_plan(&transaction, task.event_key, key, &subscriber, &plan, alert_id, now)?;
+            write_plan(&transaction, task.event_key, key, &subscriber, &plan, &alert_id, now)?;
             write_asked(&transaction, key, &limiter, plan.wake_at)?;
             chunk.decided.push((name, plan));
         }
@@ -189,7 +189,7 @@ impl Store {
                 let first = keys.iter().min().copied().unwrap_or_default();
                 let kind = if *outcome == Outcome::Digested { "-digest" } else { "" };
                 let alert_id = format!("{}-{}-{first}{kind}", self.installation, key.0);
-                let delivery = write_message(&transaction, key, &stored.subscriber, message, alert_id, now)?;
+                let delivery = write_message(&transaction, key, &stored.subscriber, message, &alert_id, now)?;
                 write_told(&transaction, key, &keys, *outcome, reason, delivery)?;
                 (told.len() < held.len()).then_some(now)
             }
@@ -277,7 +277,7 @@ fn write_plan(
     key: SubscriberKey,
     subscriber: &Subscriber,
     plan: &Plan,
-    alert_id: String,
+    alert_id: &str,
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let delivery = match &plan.message {
@@ -324,12 +324,12 @@ pub(super) fn write_message(
     key: SubscriberKey,
     subscriber: &Subscriber,
     message: &Message,
-    alert_id: String,
+    alert_id: &str,
     now: Timestamp,
 ) -> Result<i64, StoreError> {
     // As an `Alert` is written, without copying what it says.
     let alert = Written {
-        id: &alert_id,
+        id: alert_id,
         subscriber: subscriber.name.as_str(),
         created_at: now,
         content: &message.content,

@@ -16,7 +16,7 @@ use super::{MIGRATIONS, StoreError, step};
 const APPLICATION_ID: i64 = 0x7468_726F;
 /// Copies of older versions that are kept; the oldest go.
 const KEPT: usize = 2;
-/// What SQLite keeps beside a database while it is written.
+/// What `SQLite` keeps beside a database while it is written.
 const BESIDE: [&str; 3] = ["-journal", "-wal", "-shm"];
 
 /// How many migrations were applied; none to a new file.

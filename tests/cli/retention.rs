@@ -38,11 +38,11 @@ fn the_daemon_prunes_what_is_older_and_the_commands_say_so() {
     place.feed(&[]);
     let daemon = Daemon::start(&place);
     wait_for_first_poll(&place);
-    // A sweep before the first poll is like any other: the feed's word is missing, and the clock's counts.
     wait_for("the decision goes", || number(&place, "SELECT count(*) FROM decisions").filter(|count| *count == 0));
+    let told = || std::fs::read_to_string(place.path("log")).expect("the log");
+    let line = "pruned from the ledger, which is kept for 90d decisions=1 ";
+    wait_for("the log tells of it", || told().contains(line).then_some(()));
     assert_eq!(daemon.stop().code(), Some(0));
-    let log = std::fs::read_to_string(place.path("log")).expect("the log");
-    assert!(log.contains("pruned from the ledger, which is kept for 90d") && log.contains("decisions=1"), "{log}");
 
     let json = place.run(&["ledger", "--format", "json"]).json();
     let from = json["ledger_from"].as_str().expect("a time").to_owned();

@@ -9,8 +9,8 @@ use rusqlite::Connection;
 
 use crate::place::Place;
 
-/// Decisions in the old database: some ten megabytes, more than is kept in memory of a transaction.
-const DECISIONS: i64 = 100_000;
+/// Decisions in the old database: some megabytes.
+const DECISIONS: i64 = 30_000;
 
 /// A database of the first version with so many decisions on one event.
 fn old_database(place: &Place, decisions: i64) {
@@ -58,7 +58,7 @@ fn a_program_that_is_killed_while_it_upgrades_leaves_the_old_database() {
     let (draft, log) = (place.path("throttler.db.before-0002.draft"), place.path("throttler.db-wal"));
     let mut in_the_middle = 0;
     for (what, file, bytes) in
-        [("copying", &draft, 1), ("copying", &draft, 4_000_000), ("upgrading", &log, 100_000), ("upgrading", &log, 4_000_000)]
+        [("copying", &draft, 1), ("copying", &draft, 1_000_000), ("upgrading", &log, 1), ("upgrading", &log, 1_000_000)]
     {
         for end in ["", "-wal", "-shm", ".before-0002"] {
             let _ = fs::remove_file(place.path(&format!("throttler.db{end}")));
