@@ -15,7 +15,7 @@ use throttler::subscriber::{Destination, Mode, Preset, Standing, Subscriber};
 use throttler::time::Span;
 use throttler::withholding::sustained;
 
-use crate::receiver::Request;
+use crate::receiver::{Receiver, Request};
 use crate::rig::{HOUR, MINUTE, Quake, Rig, limit, magnitude, mailed, name, start};
 
 const DAY: u64 = 24 * HOUR;
@@ -376,6 +376,38 @@ async fn both_ways_get_every_notice_and_one_that_fails_holds_up_neither_the_othe
     let ids: Vec<String> = told(&rig).into_iter().map(|request| request.id).collect();
     assert_eq!(ids.len(), 2);
     assert_eq!(ids[0], ids[1]);
+}
+
+#[tokio::test]
+async fn a_notice_probes_a_host_that_failed_and_is_given_up_after_a_day() {
+    for back in [true, false] {
+        let mut rig = with(&[]).await;
+        let host = Receiver::start().await;
+        host.answer("/operator", 503);
+        let mut operator = by_webhook(&rig);
+        let url = format!("http://127.0.0.1:{}/operator", host.port);
+        operator.contacts[0].destination = Destination::Webhook(url.parse().expect("a URL"));
+        rig = operated(rig, operator).await;
+        rig.pass(STALE + 1);
+        tell(&mut rig).await;
+        // Failures in a row open the breaker; the only message by this channel is its probe.
+        for _ in 0..8 {
+            rig.pass(HOUR);
+            rig.deliver().await;
+        }
+        assert!(host.requests().len() > 6, "{}", host.requests().len());
+        host.answer("/operator", if back { 204 } else { 503 });
+        for _ in 0..18 {
+            rig.pass(HOUR);
+            rig.deliver().await;
+        }
+        let status = if back { DeliveryStatus::Delivered } else { DeliveryStatus::Dead };
+        let rows = rig.store().notices(status, 10).expect("rows");
+        assert_eq!(rows.len(), 1, "{status}");
+        if !back {
+            assert!(rows[0].detail.as_deref().is_some_and(|detail| detail.starts_with("given up after ")), "{rows:?}");
+        }
+    }
 }
 
 #[tokio::test]
