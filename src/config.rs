@@ -312,7 +312,10 @@ mod tests {
                 "[operator]\nnotices = [\"stale-feed\", \"all\"]\n",
                 "throttler.toml:2: notices: 'all' is not a notice: expected stale-feed, dead-destination or sustained-withholding",
             ),
-            ("[operator]\nmail = \"a@b.c\"\n", "throttler.toml: unknown key 'operator.mail'; the nearest known one is 'operator.email'"),
+            (
+                "[operator]\nmail = \"a@b.c\"\n",
+                "throttler.toml: unknown key 'operator.mail'; the nearest known one is 'operator.email'",
+            ),
             ("feed = 5\n", "throttler.toml:1: feed: invalid type: integer `5`, expected a table like [feed]"),
         ] {
             assert_eq!(parse(text), Err(message.to_owned()));

@@ -92,9 +92,7 @@ impl FromStr for Topic {
 
     fn from_str(text: &str) -> Result<Topic, String> {
         let known = Topic::ALL.into_iter().find(|topic| topic.name() == text);
-        known.ok_or_else(|| {
-            format!("'{text}' is not a notice: expected stale-feed, dead-destination or sustained-withholding")
-        })
+        known.ok_or_else(|| format!("'{text}' is not a notice: expected stale-feed, dead-destination or sustained-withholding"))
     }
 }
 

@@ -252,7 +252,8 @@ impl Loaded {
             "discord" => Preset::Discord,
             "ntfy" => Preset::Ntfy,
             "cap" => {
-                let fault = "cap is the form of alerts, and a notice about the service is none; expected json, slack, discord or ntfy";
+                let fault =
+                    "cap is the form of alerts, and a notice about the service is none; expected json, slack, discord or ntfy";
                 return Err(wrong("operator.preset", &fault));
             }
             other => {

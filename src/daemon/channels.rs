@@ -259,6 +259,8 @@ mod tests {
         let turns: Vec<u64> = (0..2).map(|_| channels.begun(&example, Class::Alert, now()).since(now()).ticks()).collect();
         assert_eq!(turns, [0, 100_000]);
         assert_eq!(channels.rooms(now()).of(&example), 0);
+        let waits = [&example, &hook("other.example")].map(|channel| channels.wait(channel, now()));
+        assert_eq!(waits, [Span::from_millis(200), Span::ZERO], "what has no room waits for its turn");
         assert_eq!(channels.next_change(now()), Some(now().plus(Span::from_millis(100))), "the third's turn, less what is ahead");
     }
 

@@ -26,7 +26,7 @@ pub const RETRY_BASE: Span = Span::from_seconds(30);
 /// The longest wait between two attempts that the receiver did not ask for.
 pub const RETRY_MAX: Span = Span::from_seconds(3_600);
 /// The longest that a notice waits under its lease for its turn where what leaves is limited.
-const MAX_NOTICE_WAIT: Span = Span::from_seconds(60);
+const MAX_NOTICE_WAIT: Span = Span::from_seconds(30);
 /// An alert that could not be delivered for this long is given up.
 pub const MAX_AGE: Span = Span::from_seconds(86_400);
 
@@ -103,7 +103,7 @@ impl Deliverer {
     pub async fn turn(&mut self) -> Result<Option<Timestamp>, StoreError> {
         let now = self.clock.now();
         let (owner, rooms, settled) = (self.owner.clone(), self.channels.rooms(now), self.ended.clone());
-        let most = MAX_IN_FLIGHT.saturating_sub(self.attempts.len() - self.notices.len());
+        let most = MAX_IN_FLIGHT.saturating_sub(self.alerts_under_way());
         let failed_probes = self.failed_probes.clone();
         let done = self.database.with(move |store| {
             let claim = Claim { owner: &owner, most, lease: LEASE, now };
@@ -279,7 +279,12 @@ impl Deliverer {
     /// Whether there is no room for another attempt.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.attempts.len() - self.notices.len() >= MAX_IN_FLIGHT
+        self.alerts_under_way() >= MAX_IN_FLIGHT
+    }
+
+    /// Notices go beside these.
+    fn alerts_under_way(&self) -> usize {
+        self.attempts.len().saturating_sub(self.notices.len())
     }
 }
 

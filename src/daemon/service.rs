@@ -1,4 +1,4 @@
-//! The running service: the three stages on their timers and nudges, from start to an orderly stop.
+//! The running service: the four stages on their timers and nudges, from start to an orderly stop.
 
 use std::sync::Arc;
 

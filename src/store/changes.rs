@@ -137,7 +137,7 @@ impl Store {
         let as_of = judging_at.unwrap_or(now);
         let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = begin.map_err(step("begin judging withholding"))?;
-        let (began, ended) = judge_range(&transaction, from, as_of, now)?;
+        let judged = judge_range(&transaction, from, as_of, now)?;
         let last: i64 = transaction
             .query_row("SELECT coalesce(max(subscriber_key), 0) FROM subscribers", [], |row| row.get(0))
             .map_err(step("count the subscribers"))?;
@@ -147,7 +147,7 @@ impl Store {
         let parameters = named_params! { ":done": next > last, ":as_of": At(as_of), ":next": next };
         transaction.execute(sql, parameters).map_err(step("record how far withholding is judged"))?;
         transaction.commit().map_err(step("commit the judged withholding"))?;
-        Ok(Judging::Going { began, ended })
+        Ok(judged)
     }
 }
 
@@ -194,18 +194,13 @@ fn is_known(transaction: &Transaction<'_>, letter: &DeadLetter) -> Result<bool, 
     found.map_err(step("look whether a destination was known to be dead"))
 }
 
-/// Judges the subscribers from a number on, and records who passed into sustained withholding, and out of it: how many.
-fn judge_range(
-    transaction: &Transaction<'_>,
-    from: i64,
-    as_of: Timestamp,
-    now: Timestamp,
-) -> Result<(usize, usize), StoreError> {
+/// Judges the subscribers from a number on, and records who passed into sustained withholding, and out of it.
+fn judge_range(transaction: &Transaction<'_>, from: i64, as_of: Timestamp, now: Timestamp) -> Result<Judging, StoreError> {
     let mut withheld = withheld(transaction, from, as_of).map_err(step("add up what was withheld"))?;
     let mut names = BTreeMap::new();
     let known = known_withheld(transaction, from).map_err(step("read for whom withholding was sustained"))?;
     let since = (0..SUSTAINED_DAYS).fold(as_of, |at, _| at.minus(DAY));
-    let mut changed = (0, 0);
+    let (mut began, mut over) = (0, 0);
     for key in withheld.union(&known) {
         if let Some((name, mode)) = name_and_mode(transaction, *key)? {
             names.insert(*key, (name, mode));
@@ -217,15 +212,15 @@ fn judge_range(
         // A subscriber who was removed is nobody's concern any more.
         let Some((name, _)) = names.get(key) else { continue };
         let (what, since, detail) = if known.contains(key) {
-            changed.1 += 1;
+            over += 1;
             (What::WithholdingEnded, as_of, NO_MORE)
         } else {
-            changed.0 += 1;
+            began += 1;
             (What::WithholdingBegan, since, RULE)
         };
         record(transaction, &Noticed { what, subscriber: Some((*key, name)), since, detail, dead: None }, now)?;
     }
-    Ok(changed)
+    Ok(Judging::Going { began, ended: over })
 }
 
 fn name_and_mode(transaction: &Transaction<'_>, key: i64) -> Result<Option<(String, Mode)>, StoreError> {

@@ -125,7 +125,8 @@ impl Store {
         let transaction = begin.map_err(step("begin recovering leases"))?;
         let recover = |letters: Letters| {
             let table = letters.table();
-            let sql = format!("UPDATE {table} SET status = 'due', lease_owner = NULL, lease_until = NULL WHERE status = 'leased'");
+            let sql =
+                format!("UPDATE {table} SET status = 'due', lease_owner = NULL, lease_until = NULL WHERE status = 'leased'");
             transaction.execute(&sql, []).map_err(step("recover leases"))
         };
         let recovered = recover(Letters::Outbox)?;

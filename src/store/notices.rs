@@ -140,13 +140,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be written.
-    pub fn give_up_notices(
-        &mut self,
-        way: Way,
-        before: Timestamp,
-        reason: &str,
-        now: Timestamp,
-    ) -> Result<usize, StoreError> {
+    pub fn give_up_notices(&mut self, way: Way, before: Timestamp, reason: &str, now: Timestamp) -> Result<usize, StoreError> {
         let sql = "UPDATE notices SET status = 'dead', settled_at = :now, detail = :reason
                    WHERE status = 'due' AND way = :way AND coalesce(retried_at, created_at) < :before";
         let parameters = named_params! { ":now": At(now), ":reason": reason, ":way": way.name(), ":before": At(before) };
@@ -246,13 +240,13 @@ fn read_limiter(bytes: Option<&[u8]>, limit: Limit, now: Timestamp) -> Result<Li
 /// All that is not told, kind by kind, and the last change of it.
 fn gather(transaction: &Transaction<'_>, told_to: i64) -> rusqlite::Result<(Notice, i64)> {
     let mut counts = transaction.prepare_cached(
-        "SELECT what, count(*) AS count, max(change_key) AS last FROM changes WHERE change_key > ?1 GROUP BY what",
+        "SELECT what, count(*) AS count, max(change_key) AS newest FROM changes WHERE change_key > ?1 GROUP BY what",
     )?;
     let mut rows = counts.query([told_to])?;
-    let (mut found, mut last) = (BTreeMap::new(), told_to);
+    let (mut found, mut newest) = (BTreeMap::new(), told_to);
     while let Some(row) = rows.next()? {
         found.insert(row.get::<_, Word<What>>("what")?.0, row.get::<_, i64>("count")?.unsigned_abs());
-        last = last.max(row.get("last")?);
+        newest = newest.max(row.get("newest")?);
     }
     let mut list = transaction.prepare_cached(
         "SELECT subscriber, since, noticed_at, detail FROM changes WHERE change_key > ?1 AND what = ?2
@@ -263,7 +257,7 @@ fn gather(transaction: &Transaction<'_>, told_to: i64) -> rusqlite::Result<(Noti
         let rows = list.query_map(params![told_to, what.name(), i64::try_from(MAX_LISTED).unwrap_or(i64::MAX)], item)?;
         sections.push(Section { what, count, listed: rows.collect::<Result<_, _>>()? });
     }
-    Ok((Notice { sections }, last))
+    Ok((Notice { sections }, newest))
 }
 
 fn item(row: &Row<'_>) -> rusqlite::Result<Item> {

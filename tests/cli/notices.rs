@@ -63,7 +63,8 @@ async fn a_stale_feed_is_told_by_mail_and_webhook_once_although_the_daemon_is_ki
     let daemon = start(&place);
     let delivered = |count: u64| {
         wait_for("both are delivered", || {
-            number(&place, "SELECT count(*) FROM notices WHERE status = 'delivered'").filter(|found| found.unsigned_abs() == count)
+            number(&place, "SELECT count(*) FROM notices WHERE status = 'delivered'")
+                .filter(|found| found.unsigned_abs() == count)
         })
     };
     delivered(2);
@@ -125,8 +126,14 @@ async fn the_configuration_says_where_notices_go_and_what_is_wrong_with_it() {
             "webhook = \"https://example.org/x\"\npreset = \"cap\"",
             "c.toml: operator.preset: cap is the form of alerts, and a notice about the service is none; expected json, slack, discord or ntfy",
         ),
-        ("webhook = \"https://example.org/x\"\npreset = \"template\"", "c.toml: operator.preset: 'template' is no form of notices"),
-        ("webhook = \"https://example.org/\"\npreset = \"ntfy\"", "c.toml: operator.webhook: the preset ntfy needs the URL of a topic"),
+        (
+            "webhook = \"https://example.org/x\"\npreset = \"template\"",
+            "c.toml: operator.preset: 'template' is no form of notices",
+        ),
+        (
+            "webhook = \"https://example.org/\"\npreset = \"ntfy\"",
+            "c.toml: operator.webhook: the preset ntfy needs the URL of a topic",
+        ),
         ("email = \"a@example.org\"\nmax_per_hour = 0", "c.toml: operator.max_per_hour: "),
         ("notices = [\"all\"]", "c.toml:5: notices: 'all' is not a notice: expected stale-feed, dead-destination"),
     ] {
@@ -144,7 +151,8 @@ async fn the_configuration_says_where_notices_go_and_what_is_wrong_with_it() {
     place.write("c.toml", "[operator]\nwebhook = \"https://example.org/x\"\n");
     place.write("operator_webhook_secret", SECRET);
     for (variable, value) in [("THROTTLER_OPERATOR_WEBHOOK_SECRET", SECRET), ("CREDENTIALS_DIRECTORY", ".")] {
-        let checked = place.command(&["--config", "c.toml", "config", "check"]).env(variable, value).output().expect("the program");
+        let checked =
+            place.command(&["--config", "c.toml", "config", "check"]).env(variable, value).output().expect("the program");
         assert!(checked.status.success(), "{variable}: {checked:?}");
     }
 }

@@ -7,7 +7,8 @@ use throttler::alert::{Alert, Content, Update};
 use throttler::revision::visible;
 
 use crate::alerts::{
-    digest_alert, event_alert, exercise_alert, first, great, hostile_alert, late_alert, notice_alert, update_alert, withdrawal_alert,
+    digest_alert, event_alert, exercise_alert, first, great, hostile_alert, late_alert, notice_alert, update_alert,
+    withdrawal_alert,
 };
 
 fn rendered(alert: &throttler::alert::Alert) -> Rendered {

@@ -19,7 +19,8 @@ const MAX_LINK_BYTES: usize = 1_000;
 const EXERCISE_NOTE: &str = "This is an exercise: the operator tests whether messages arrive. Nothing has happened.";
 
 /// How the operator gets no more notices.
-const NO_MORE_NOTICES: &str = "To get no more of these, take the operator's address or the kind of notice out of the configuration.";
+const NO_MORE_NOTICES: &str =
+    "To get no more of these, take the operator's address or the kind of notice out of the configuration.";
 
 /// Everything that a message tells. No text holds a line break or a control character; nothing is escaped yet.
 pub(in crate::delivery) struct Facts {
