@@ -114,15 +114,16 @@ impl Deliverer {
                     tracing::error!(%channel, "{given_up} messages waited longer than {MAX_AGE} and are given up: {reason}");
                 }
             }
-            Ok((claimed, store.next_due(now)))
+            Ok((claimed, store.next_due(now), store.has_notices()))
         });
-        let (claimed, next_due) = done.await?;
+        let (claimed, next_due, has_notices) = done.await?;
         let failed_probes = std::mem::take(&mut self.failed_probes);
         self.ended.clear();
         for claimed in claimed {
             self.begin(claimed, now);
         }
-        let next_notice = self.turn_of_notices(failed_probes, now).await?;
+        // Mostly there are none, and then they cost one look at an index.
+        let next_notice = if has_notices? { self.turn_of_notices(failed_probes, now).await? } else { None };
         Ok(next_due?.into_iter().chain(next_notice).chain(self.channels.next_change(now)).min())
     }
 

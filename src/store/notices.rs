@@ -162,6 +162,15 @@ impl Store {
         Ok(dropped)
     }
 
+    /// Whether any message to the operator is due or under way.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be read.
+    pub fn has_notices(&self) -> Result<bool, StoreError> {
+        let found = self.connection.prepare_cached(queries::HAS_NOTICES).and_then(|mut find| find.exists([]));
+        found.map_err(step("look for notices"))
+    }
+
     /// The first instant after `now` at which a message to the operator becomes due or a lease runs out.
     ///
     /// # Errors

@@ -173,6 +173,9 @@ pub(super) const CHANGES_OF_RANGE: &str = "SELECT subscriber_key, what FROM chan
 pub(super) const DUE_NOTICE: &str = "SELECT delivery_key, alert, attempts, coalesce(retried_at, created_at) AS waits_since
     FROM notices WHERE status = 'due' AND way = ?1 AND due_at <= ?2 ORDER BY due_at LIMIT 1";
 
+/// A message to the operator that is due or under way.
+pub(super) const HAS_NOTICES: &str = "SELECT 1 FROM notices WHERE status IN ('due', 'leased') LIMIT 1";
+
 /// When a message to the operator becomes due next, after an instant.
 pub(super) const NEXT_NOTICE: &str = "SELECT min(at) AS at FROM (
     SELECT min(due_at) AS at FROM notices WHERE status = 'due' AND way = 'email' AND due_at > ?1
@@ -233,6 +236,7 @@ mod tests {
             ("CHANGES_OF_RANGE", CHANGES_OF_RANGE, vec![], false),
             ("DUE_NOTICE", DUE_NOTICE, vec![], false),
             ("NEXT_NOTICE", NEXT_NOTICE, vec![], false),
+            ("HAS_NOTICES", HAS_NOTICES, vec![], false),
         ] {
             let plan = plan(sql);
             let tables = [
