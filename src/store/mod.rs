@@ -58,7 +58,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0004_feed.sql"),
     include_str!("../../migrations/0005_outbox.sql"),
     include_str!("../../migrations/0006_unsubscribe.sql"),
-    include_str!("../../migrations/0008_notices.sql"),
+    include_str!("../../migrations/0007_notices.sql"),
 ];
 
 /// The `application_id` that the first migration writes into the file.
