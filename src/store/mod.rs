@@ -2,6 +2,7 @@
 //! each call that writes is one transaction.
 
 mod backup;
+mod changes;
 mod confirmations;
 mod decisions;
 mod deliveries;
@@ -9,6 +10,7 @@ mod events;
 mod feed_state;
 mod ledger;
 mod lock;
+mod notices;
 mod outbox;
 mod queries;
 mod report;
@@ -28,11 +30,13 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use crate::time::Timestamp;
 
 pub use backup::{BackupPart, FromBackup};
+pub use changes::Judging;
 pub use decisions::{Candidate, Chunk, DispatchTask, Waking};
 pub use deliveries::{Claim, Claimed, Settlement};
 pub use events::Ingested;
 pub use ledger::{HistoryRow, LedgerRow, SubscriberCounts, UpdateRow};
 pub use lock::DaemonLock;
+pub use notices::{ClaimedNotice, NoticeCounts, NoticeRow};
 pub use outbox::{DeliveryStatus, OutboxRow, Retried};
 pub use report::SubscriberReport;
 pub use status::StoreStatus;
@@ -54,6 +58,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0004_feed.sql"),
     include_str!("../../migrations/0005_outbox.sql"),
     include_str!("../../migrations/0006_unsubscribe.sql"),
+    include_str!("../../migrations/0007_notices.sql"),
 ];
 
 /// The `application_id` that the first migration writes into the file.
