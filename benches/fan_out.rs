@@ -144,6 +144,8 @@ impl Bench {
         let sent = self.received.load(Ordering::Relaxed);
         let first = first.await?.since(watch.start);
         delivering.abort();
+        // It was told to.
+        let _ = delivering.await;
         println!(
             "one event with deliveries beside: the first message arrived after {:.3} s, {decided} decisions took {wall:.2} s, \
              {sent} messages had arrived by then",

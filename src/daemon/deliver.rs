@@ -7,15 +7,16 @@ use std::sync::Arc;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::sleep;
 
-use super::Database;
-use super::channels::{Channels, Egress, Told};
+use super::channels::{Channels, Class, Egress, Told};
 use super::lined_up::LinedUp;
+use super::{Contact, Database, Operator};
 use crate::backoff;
-use crate::breaker::Change;
+use crate::breaker::{Allowed, Change};
 use crate::channel::Channel;
 use crate::clock::Clock;
 use crate::delivery::{Delivery, Outcome, WebhookSecret};
-use crate::store::{Ahead, Claim, Claimed, Settlement, StoreError};
+use crate::notice::Way;
+use crate::store::{Ahead, Claim, Claimed, ClaimedNotice, Settlement, Store, StoreError};
 use crate::time::{Span, Timestamp};
 
 /// Attempts under way at once.
@@ -26,6 +27,8 @@ pub const LEASE: Span = Span::from_seconds(300);
 pub const RETRY_BASE: Span = Span::from_seconds(30);
 /// The longest wait between two attempts that the receiver did not ask for.
 pub const RETRY_MAX: Span = Span::from_seconds(3_600);
+/// The longest that a notice waits under its lease for its turn where what leaves is limited.
+const MAX_NOTICE_WAIT: Span = Span::from_seconds(30);
 /// An alert that could not be delivered for this long is given up.
 pub const MAX_AGE: Span = Span::from_seconds(86_400);
 
@@ -41,9 +44,15 @@ pub struct Deliverer {
     /// Whether only a turn starts attempts: others have a better claim on the next, or the database does not work.
     in_turns: bool,
     /// Whose attempt a task is, in case that it breaks.
-    tasks: HashMap<Id, Channel>,
+    tasks: HashMap<Id, (Channel, Option<Way>)>,
     /// What became of attempts, until it is written; bounded, since nothing is claimed before.
     ended: Vec<(i64, Settlement)>,
+    /// To whom notices go, if to anybody.
+    operator: Option<Arc<Operator>>,
+    /// Ways by which a notice is under way: one at a time by each, beside all others.
+    notices: Vec<Way>,
+    /// What became of notices, until it is written: at most one for each way.
+    ended_notices: Vec<(i64, Settlement)>,
     /// Channels whose probe failed, with what it said: what waited too long for them is given up.
     failed_probes: Vec<(Channel, String)>,
 }
@@ -52,6 +61,8 @@ pub struct Deliverer {
 struct Attempted {
     delivery_key: i64,
     channel: Channel,
+    /// Of a notice, by which way it went.
+    way: Option<Way>,
     settlement: Settlement,
     told: Told,
 }
@@ -77,8 +88,17 @@ impl Deliverer {
             in_turns: false,
             tasks: HashMap::new(),
             ended: Vec::new(),
+            operator: None,
+            notices: Vec::new(),
+            ended_notices: Vec::new(),
             failed_probes: Vec::new(),
         }
+    }
+
+    /// The same, which also delivers notices to this operator.
+    #[must_use]
+    pub fn with_operator(self, operator: Arc<Operator>) -> Deliverer {
+        Deliverer { operator: Some(operator), ..self }
     }
 
     /// Writes what became of the attempts that have ended, and claims and starts attempts at what is due, as far as there is
@@ -92,7 +112,7 @@ impl Deliverer {
         self.give_back(&[], now);
         let (owner, rooms, settled) = (self.owner.clone(), self.channels.rooms(now, &self.lined_up), self.ended.clone());
         let (channels, most_ahead) = self.lined_up.wanted(|channel| self.channels.may_line_up(channel, now));
-        let most = MAX_IN_FLIGHT.saturating_sub(self.attempts.len());
+        let most = MAX_IN_FLIGHT.saturating_sub(self.alerts_under_way());
         let (written, failed_probes, waiting) = (settled.len(), self.failed_probes.clone(), self.lined_up.keys());
         let probes = failed_probes.len();
         let database = self.database.clone();
@@ -107,9 +127,9 @@ impl Deliverer {
                 }
             }
             // What was claimed is started whether the rest can be read or not.
-            Ok((claimed, store.called_back(&owner, &waiting), store.next_due(now)))
+            Ok((claimed, store.called_back(&owner, &waiting), store.next_due(now), store.has_notices()))
         });
-        let (claimed, called_back, next_due) = match self.beside(work).await {
+        let (claimed, called_back, next_due, has_notices) = match self.beside(work).await {
             Ok(done) => done,
             Err(fault) => {
                 self.in_turns = true;
@@ -117,13 +137,15 @@ impl Deliverer {
             }
         };
         self.ended.drain(..written);
-        self.failed_probes.drain(..probes);
+        let failed_probes = self.failed_probes.drain(..probes).collect();
         for claimed in claimed {
             self.lined_up.push(claimed, now);
         }
         self.give_back(&called_back?, now);
         self.start(now);
-        Ok(next_due?.into_iter().chain(self.channels.next_change(now)).min())
+        // Mostly there are none, and then they cost one look at an index.
+        let next_notice = if has_notices? { self.turn_of_notices(failed_probes, now).await? } else { None };
+        Ok(next_due?.into_iter().chain(next_notice).chain(self.channels.next_change(now)).min())
     }
 
     /// Awaits work of the database while attempts end and others begin.
@@ -166,9 +188,61 @@ impl Deliverer {
         }
     }
 
+    /// The same for notices, after the alerts: when to look again.
+    async fn turn_of_notices(
+        &mut self,
+        failed_probes: Vec<(Channel, String)>,
+        now: Timestamp,
+    ) -> Result<Option<Timestamp>, StoreError> {
+        let Some(operator) = self.operator.clone() else { return Ok(None) };
+        // An alert under way probes a channel that failed; without one a notice may.
+        let may_go = |contact: &&Contact| {
+            let channel = contact.channel();
+            let allowed = !matches!(self.channels.allows(&channel, now), Allowed::Nothing { .. });
+            allowed && !self.notices.contains(&contact.way) && self.channels.wait(&channel, now) <= MAX_NOTICE_WAIT
+        };
+        let ways: Vec<Way> = operator.contacts.iter().filter(may_go).map(|contact| contact.way).collect();
+        let given_up: Vec<(Way, String)> = failed_probes
+            .into_iter()
+            .flat_map(|(channel, reason)| {
+                let by_it = operator.contacts.iter().filter(move |contact| contact.channel() == channel);
+                by_it.map(move |contact| (contact.way, too_old(&reason)))
+            })
+            .collect();
+        let (owner, settled) = (self.owner.clone(), self.ended_notices.clone());
+        let done = self.database.with(move |store| {
+            let claim = Claim { owner: &owner, most: ways.len(), lease: LEASE, now };
+            for (way, reason) in given_up {
+                store.give_up_notices(way, now.minus(MAX_AGE), &reason, now)?;
+            }
+            let claimed = store.settle_and_claim_notices(&settled, claim, &ways)?;
+            Ok((claimed, store.next_notice_due(now)))
+        });
+        let (claimed, next_due) = done.await?;
+        self.ended_notices.clear();
+        for claimed in claimed {
+            if let Some(contact) = operator.contact(claimed.way) {
+                self.begin_notice(claimed, contact.clone(), now);
+            }
+        }
+        next_due
+    }
+
+    fn begin_notice(&mut self, claimed: ClaimedNotice, contact: Contact, now: Timestamp) {
+        let (channel, way) = (contact.channel(), contact.way);
+        let wait = self.channels.begun(&channel, Class::Notice, now).since(now);
+        let (delivery, clock) = (Arc::clone(&self.delivery), Arc::clone(&self.clock));
+        let task = self.attempts.spawn(async move {
+            sleep(wait.to_std()).await;
+            attempt_notice(&delivery, &*clock, claimed, contact).await
+        });
+        self.notices.push(way);
+        self.tasks.insert(task.id(), (channel, Some(way)));
+    }
+
     fn begin(&mut self, claimed: Claimed, now: Timestamp) {
         let channel = claimed.channel.clone();
-        let wait = self.channels.begun(&channel, now).since(now);
+        let wait = self.channels.begun(&channel, Class::Alert, now).since(now);
         let (delivery, clock) = (Arc::clone(&self.delivery), Arc::clone(&self.clock));
         let database = self.database.clone();
         let task = self.attempts.spawn(async move {
@@ -182,12 +256,12 @@ impl Deliverer {
             }
             attempt(&delivery, &*clock, claimed).await
         });
-        self.tasks.insert(task.id(), channel);
+        self.tasks.insert(task.id(), (channel, None));
     }
 
     /// Waits until an attempt ends whose receipt is not written; for ever if none is under way. May be dropped while waiting.
     pub async fn one_ended(&mut self) {
-        if !self.ended.is_empty() {
+        if !self.ended.is_empty() || !self.ended_notices.is_empty() {
             return;
         }
         match self.attempts.join_next_with_id().await {
@@ -202,8 +276,8 @@ impl Deliverer {
     /// Notes what became of an attempt, for the next turn.
     fn note(&mut self, ended: Result<(Id, Attempted), JoinError>) {
         let now = self.clock.now();
-        let (channel, told, reason) = match ended {
-            Ok((id, Attempted { delivery_key, channel, settlement, told })) => {
+        let (channel, way, told, reason) = match ended {
+            Ok((id, Attempted { delivery_key, channel, way, settlement, told })) => {
                 self.tasks.remove(&id);
                 let reason = match &settlement {
                     Settlement::Delivered { detail: reason }
@@ -211,22 +285,28 @@ impl Deliverer {
                     | Settlement::Dead { reason, .. } => reason.clone(),
                     Settlement::GivenBack => String::new(),
                 };
-                self.ended.push((delivery_key, settlement));
-                (channel, told, reason)
+                let ended = if way.is_some() { &mut self.ended_notices } else { &mut self.ended };
+                ended.push((delivery_key, settlement));
+                (channel, way, told, reason)
             }
             Err(fault) => {
                 tracing::error!("an attempt at delivery broke, its lease runs out: {fault}");
-                let Some(channel) = self.tasks.remove(&fault.id()) else { return };
-                (channel, Told::Nothing, String::new())
+                let Some((channel, way)) = self.tasks.remove(&fault.id()) else { return };
+                (channel, way, Told::Nothing, String::new())
             }
         };
-        match self.channels.ended(&channel, told, now, random()) {
+        self.notices.retain(|under_way| Some(*under_way) != way);
+        let class = if way.is_some() { Class::Notice } else { Class::Alert };
+        match self.channels.ended(&channel, class, told, now, random()) {
             Some(Change::Opened { probe_at }) => {
                 tracing::warn!(%channel, "held up after failures in a row; it is tried again at {probe_at}: {reason}");
             }
             Some(Change::StillOpen { .. }) => self.failed_probes.push((channel.clone(), reason)),
             Some(Change::Closed) => tracing::info!(%channel, "answers again; what waited for it goes on"),
             None => {}
+        }
+        if way.is_some() {
+            return;
         }
         self.lined_up.note_end(&channel);
         if !self.in_turns && !self.is_full() && self.channels.has_room(&channel, now) {
@@ -241,7 +321,8 @@ impl Deliverer {
     pub async fn all(&mut self) -> Result<(), StoreError> {
         loop {
             self.turn().await?;
-            if self.attempts.is_empty() && self.ended.is_empty() && self.lined_up.count() == 0 {
+            let all_is_written = self.ended.is_empty() && self.ended_notices.is_empty();
+            if self.attempts.is_empty() && all_is_written && self.lined_up.count() == 0 {
                 return Ok(());
             }
             self.one_ended().await;
@@ -257,7 +338,13 @@ impl Deliverer {
         self.ended.extend(given_back.into_iter().map(|key| (key, Settlement::GivenBack)));
         loop {
             let (owner, now, settled) = (self.owner.clone(), self.clock.now(), std::mem::take(&mut self.ended));
-            self.database.with(move |store| store.settle(&owner, &settled, now)).await?;
+            let notices = std::mem::take(&mut self.ended_notices);
+            let settle = move |store: &mut Store| {
+                store.settle(&owner, &settled, now)?;
+                let claim = Claim { owner: &owner, most: 0, lease: LEASE, now };
+                store.settle_and_claim_notices(&notices, claim, &[]).map(|_| ())
+            };
+            self.database.with(settle).await?;
             if self.attempts.is_empty() {
                 return Ok(());
             }
@@ -274,7 +361,12 @@ impl Deliverer {
     /// Whether there is no room for another attempt.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.attempts.len() >= MAX_IN_FLIGHT
+        self.alerts_under_way() >= MAX_IN_FLIGHT
+    }
+
+    /// Notices go beside these.
+    fn alerts_under_way(&self) -> usize {
+        self.attempts.len().saturating_sub(self.notices.len())
     }
 }
 
@@ -289,10 +381,7 @@ async fn attempt(delivery: &Delivery, clock: &dyn Clock, mut claimed: Claimed) -
     let (outcome, told) = match secrets {
         Ok(secrets) => {
             let outcome = delivery.deliver(&claimed.destination, &claimed.preset, &secrets, &claimed.alert, clock.now()).await;
-            let told = match outcome {
-                Outcome::Transient { host_failed: true, retry_after, .. } => Told::Failed { retry_after },
-                _ => Told::Answered,
-            };
+            let told = told_by(&outcome);
             (outcome, told)
         }
         Err(fault) => {
@@ -302,13 +391,35 @@ async fn attempt(delivery: &Delivery, clock: &dyn Clock, mut claimed: Claimed) -
     };
     log(&claimed, &outcome);
     let settlement = settlement(outcome, claimed.attempts, claimed.waits_since, clock.now(), random());
-    Attempted { delivery_key: claimed.delivery_key, channel: claimed.channel, settlement, told }
+    Attempted { delivery_key: claimed.delivery_key, channel: claimed.channel, way: None, settlement, told }
+}
+
+async fn attempt_notice(delivery: &Delivery, clock: &dyn Clock, claimed: ClaimedNotice, contact: Contact) -> Attempted {
+    let (channel, Contact { way, destination, preset, secrets }) = (contact.channel(), contact);
+    let outcome = delivery.deliver(&destination, &preset, &secrets, &claimed.alert, clock.now()).await;
+    let told = told_by(&outcome);
+    let notice = &claimed.alert.id;
+    match &outcome {
+        Outcome::Delivered { detail } => tracing::info!(notice, "delivered: {detail}"),
+        Outcome::Transient { reason, .. } => tracing::warn!(notice, "not delivered yet: {reason}"),
+        Outcome::Permanent { reason, .. } => tracing::error!(notice, "given up: {reason}"),
+    }
+    let settlement = settlement(outcome, claimed.attempts, claimed.waits_since, clock.now(), random());
+    Attempted { delivery_key: claimed.delivery_key, channel, way: Some(way), settlement, told }
+}
+
+/// What the outcome of an attempt tells of its channel.
+fn told_by(outcome: &Outcome) -> Told {
+    match outcome {
+        Outcome::Transient { host_failed: true, retry_after, .. } => Told::Failed { retry_after: *retry_after },
+        _ => Told::Answered,
+    }
 }
 
 /// What is left of a claim whose recipient is gone: settling drops it.
 fn not_attempted(claimed: Claimed) -> Attempted {
     let Claimed { delivery_key, channel, .. } = claimed;
-    Attempted { delivery_key, channel, settlement: Settlement::GivenBack, told: Told::Nothing }
+    Attempted { delivery_key, channel, way: None, settlement: Settlement::GivenBack, told: Told::Nothing }
 }
 
 fn too_old(reason: &str) -> String {

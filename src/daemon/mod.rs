@@ -1,4 +1,4 @@
-//! The daemon: ingest, dispatch and deliver, joined by rows. Each stage takes no input but the database, is idempotent, and
+//! The daemon: ingest, dispatch, deliver and notify, joined by rows. Each stage takes no input but the database, is idempotent, and
 //! runs on a nudge or a timer; recovery after a crash is the normal path.
 
 mod channels;
@@ -8,6 +8,8 @@ pub mod dispatch;
 mod gap;
 pub mod ingest;
 mod lined_up;
+pub mod notify;
+mod operator;
 pub mod prune;
 mod service;
 mod systemd;
@@ -19,6 +21,8 @@ pub use deliver::Deliverer;
 pub use dispatch::Dispatched;
 pub use gap::GapCloser;
 pub use ingest::Ingester;
+pub use notify::{Noticed, Notifier, Watched};
+pub use operator::{Contact, Operator};
 pub use service::{IDLE, Service, StopSignal};
 pub use vanished::Vanished;
 

@@ -1,4 +1,4 @@
-//! The running service: the three stages on their timers and nudges, from start to an orderly stop.
+//! The running service: the four stages on their timers and nudges, from start to an orderly stop.
 
 use std::sync::Arc;
 
@@ -7,7 +7,9 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
 use super::prune::keep_pruning;
-use super::{DaemonError, Database, Deliverer, Dispatched, Egress, Ingester, dispatch, systemd, with_causes};
+use super::{
+    DaemonError, Database, Deliverer, Dispatched, Egress, Ingester, Notifier, Operator, Watched, dispatch, systemd, with_causes,
+};
 use crate::backoff;
 use crate::clock::Clock;
 use crate::delivery::Delivery;
@@ -36,6 +38,8 @@ pub struct Service {
     pub egress: Egress,
     /// How far the ledger reaches back; `None`: for ever.
     pub ledger: Option<Span>,
+    /// Who is told of the service itself; `None`: the log alone tells.
+    pub operator: Option<Arc<Operator>>,
     pub database: Database,
     pub clock: Arc<dyn Clock>,
     /// The longest that a stage sleeps: [`IDLE`], or less where the clock does not go as fast as the system's.
@@ -121,6 +125,8 @@ impl StoreTrouble {
 struct Nudges {
     dispatch: Notify,
     deliver: Notify,
+    /// The first poll has ended: before it nothing new is known of the feed.
+    notify: Notify,
 }
 
 impl Service {
@@ -129,7 +135,7 @@ impl Service {
     /// # Errors
     /// [`DaemonError::Store`] if the database does not work at the start. Later faults are logged and survived.
     pub async fn run(self, stop: StopSignal) -> Result<(), DaemonError> {
-        let Service { ingester, poll, stale_after, delivery, egress, ledger, database, clock, idle } = self;
+        let Service { ingester, poll, stale_after, delivery, egress, ledger, operator, database, clock, idle } = self;
         if let Some(FromBackup { made_at, may_repeat }) = database.with(Store::begin_from_backup).await? {
             tracing::warn!(
                 "this database is a backup made at {made_at}: messages that were due then ({may_repeat}) may be sent a second \
@@ -142,14 +148,24 @@ impl Service {
         if recovered > 0 {
             tracing::info!("{recovered} deliveries were under way when the daemon last stopped; they are attempted again");
         }
+        let ways = operator.as_ref().map_or_else(Vec::new, |operator| operator.ways());
+        database.with(move |store| store.drop_notices_without(&ways, now)).await?;
         let nudges = Nudges::default();
-        let deliverer = Deliverer::with_limits(database.clone(), Arc::clone(&delivery), Arc::clone(&clock), egress);
+        let mut deliverer = Deliverer::with_limits(database.clone(), Arc::clone(&delivery), Arc::clone(&clock), egress);
+        let notifier = operator.map(|operator| {
+            let watched = Watched { feed: ingester.feed.url().to_string(), since: now, stale_after };
+            Notifier { database: database.clone(), clock: Arc::clone(&clock), operator, watched }
+        });
+        if let Some(notifier) = &notifier {
+            deliverer = deliverer.with_operator(Arc::clone(&notifier.operator));
+        }
         tracing::info!(feed = %ingester.feed.url(), poll = %poll, "throttler {} runs", env!("CARGO_PKG_VERSION"));
         systemd::ready(&format!("polls {} every {poll}", ingester.feed.url()));
         tokio::join!(
             keep_ingesting(ingester, poll, watch, &nudges, stop.clone()),
             keep_dispatching(&database, &*clock, idle, &nudges, stop.clone()),
             keep_pruning(&database, &*clock, ledger, stop.clone()),
+            keep_noticing(notifier, idle, &nudges, stop.clone()),
             keep_delivering(deliverer, &*clock, idle, &nudges, stop),
         );
         delivery.close().await;
@@ -213,6 +229,7 @@ async fn keep_ingesting(mut ingester: Ingester, poll: Span, mut watch: Watch, nu
             }
         };
         watch.look(&ingester).await;
+        nudges.notify.notify_one();
         if !stop.sleep(pause).await {
             return;
         }
@@ -303,6 +320,39 @@ fn log_dispatched(dispatched: &Dispatched) {
             tracing::info!(subscriber, "an update that waited is told: {}", plan.reason);
         }
         Dispatched::Asked { .. } | Dispatched::UpdateAsked { .. } => {}
+    }
+}
+
+async fn keep_noticing(notifier: Option<Notifier>, idle: Span, nudges: &Nudges, mut stop: StopSignal) {
+    let Some(notifier) = notifier else { return };
+    let mut trouble = StoreTrouble::new("noticed");
+    tokio::select! {
+        () = nudges.notify.notified() => {}
+        () = stop.stopped() => return,
+    }
+    loop {
+        let done = tokio::select! {
+            done = notifier.all() => done,
+            () = stop.stopped() => return,
+        };
+        let pause = match done {
+            Ok(made) => {
+                trouble.is_over();
+                if made {
+                    nudges.deliver.notify_one();
+                }
+                idle
+            }
+            Err(fault) => {
+                trouble.is(&fault);
+                STORE_RETRY
+            }
+        };
+        tokio::select! {
+            () = sleep(pause.to_std()) => {}
+            () = nudges.notify.notified() => {}
+            () = stop.stopped() => return,
+        }
     }
 }
 

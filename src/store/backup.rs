@@ -6,6 +6,7 @@ use std::path::Path;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, named_params};
 
+use super::deliveries::Letters;
 use super::events::fresh_key;
 use super::rows::{At, optional_at};
 use super::{Store, StoreError, step};
@@ -61,10 +62,13 @@ impl Store {
         let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = begin.map_err(step("begin to work on a backup"))?;
         let remark = format!("it may have been sent already: it was due in the backup of {made_at}");
-        let remarked = transaction.execute(
-            "UPDATE outbox SET detail = :remark || coalesce('; ' || detail, '') WHERE status IN ('due', 'leased')",
-            named_params! { ":remark": remark },
-        );
+        let remarked = [Letters::Outbox, Letters::Notices].into_iter().try_fold(0, |remarked, letters| {
+            let sql = format!(
+                "UPDATE {} SET detail = :remark || coalesce('; ' || detail, '') WHERE status IN ('due', 'leased')",
+                letters.table()
+            );
+            Ok(remarked + transaction.execute(&sql, named_params! { ":remark": remark })?)
+        });
         let may_repeat = remarked.map_err(step("mark what may be repeated"))? as u64;
         transaction
             .execute("UPDATE installation SET backup_at = NULL, key = ?1", [&key])
@@ -109,9 +113,12 @@ fn copy_pages(source: &Connection, copy: &mut Connection, mut progress: impl FnM
 }
 
 fn mark(copy: &Connection, made_at: Option<Timestamp>) -> rusqlite::Result<()> {
+    let there = |sql: &str| copy.query_row(sql, [], |row| row.get::<_, bool>(0));
     copy.execute("UPDATE outbox SET status = 'due', lease_owner = NULL, lease_until = NULL WHERE status = 'leased'", [])?;
-    let place = "SELECT EXISTS (SELECT 1 FROM pragma_table_info('installation') WHERE name = 'backup_at')";
-    if copy.query_row(place, [], |row| row.get(0))? {
+    if there("SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'notices')")? {
+        copy.execute("UPDATE notices SET status = 'due', lease_owner = NULL, lease_until = NULL WHERE status = 'leased'", [])?;
+    }
+    if there("SELECT EXISTS (SELECT 1 FROM pragma_table_info('installation') WHERE name = 'backup_at')")? {
         copy.execute("UPDATE installation SET backup_at = ?1", [made_at.map(At)])?;
     }
     Ok(())

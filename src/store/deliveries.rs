@@ -156,11 +156,17 @@ impl Store {
     pub fn recover_leases(&mut self, now: Timestamp) -> Result<usize, StoreError> {
         let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = begin.map_err(step("begin recovering leases"))?;
-        let sql = "UPDATE outbox SET status = 'due', lease_owner = NULL, lease_until = NULL WHERE status = 'leased'";
-        let recovered = transaction.execute(sql, []).map_err(step("recover leases"))?;
+        let recover = |letters: Letters| {
+            let table = letters.table();
+            let sql =
+                format!("UPDATE {table} SET status = 'due', lease_owner = NULL, lease_until = NULL WHERE status = 'leased'");
+            transaction.execute(&sql, []).map_err(step("recover leases"))
+        };
+        let recovered = recover(Letters::Outbox)?;
         let dropped = drop_of_the_gone(&transaction, Waiting::All, now)?;
+        let notices = recover(Letters::Notices)?;
         transaction.commit().map_err(step("commit the recovered leases"))?;
-        Ok(recovered.saturating_sub(dropped))
+        Ok(recovered.saturating_sub(dropped) + notices)
     }
 
     /// The first instant after `now` at which something becomes due or a lease runs out; `None` if nothing will.
@@ -204,40 +210,99 @@ fn claim_within(
     room: impl Fn(&Channel) -> usize,
     ahead: Ahead<'_>,
 ) -> Result<Vec<Claimed>, StoreError> {
-    let expire = "UPDATE outbox SET status = 'due', lease_owner = NULL, lease_until = NULL
-                  WHERE status = 'leased' AND lease_until <= ?1";
-    let expired = transaction.prepare_cached(expire).and_then(|mut statement| statement.execute([At(claim.now)]));
-    if expired.map_err(step("take back leases that ran out"))? > 0 {
+    if take_back_leases(transaction, Letters::Outbox, claim.now)? > 0 {
         drop_of_the_gone(transaction, Waiting::All, claim.now)?;
     }
     let places = first_in_line(transaction, claim, room).map_err(step("find due deliveries"))?;
-    let mut claimed = lease(transaction, claim, places)?;
+    let mut claimed = claim_places(transaction, claim, places)?;
     if !ahead.channels.is_empty() && ahead.most > 0 {
         let places = next_in_line(transaction, claim.now, ahead).map_err(step("find due deliveries"))?;
-        claimed.extend(lease(transaction, claim, places)?);
+        claimed.extend(claim_places(transaction, claim, places)?);
     }
     Ok(claimed)
 }
 
 /// Leases what is at these places, as far as it can be read.
-fn lease(transaction: &Transaction<'_>, claim: Claim<'_>, places: Vec<Place>) -> Result<Vec<Claimed>, StoreError> {
+fn claim_places(transaction: &Transaction<'_>, claim: Claim<'_>, places: Vec<Place>) -> Result<Vec<Claimed>, StoreError> {
     let mut claimed = Vec::with_capacity(places.len());
     let mut read = transaction.prepare_cached(queries::CLAIMED).map_err(step("read a due delivery"))?;
-    let sql = "UPDATE outbox SET status = 'leased', lease_owner = ?2, lease_until = ?3, attempts = attempts + 1
-               WHERE delivery_key = ?1";
-    let mut lease = transaction.prepare_cached(sql).map_err(step("lease a delivery"))?;
     for place in places {
         let found = read.query_row([place.delivery_key], |row| Ok(claimed_from_row(row, place)));
         match found.map_err(step("read a due delivery"))? {
             Ok(found) => {
-                let parameters = params![found.delivery_key, claim.owner, At(claim.now.plus(claim.lease))];
-                lease.execute(parameters).map_err(step("lease a delivery"))?;
+                lease(transaction, Letters::Outbox, found.delivery_key, claim)?;
                 claimed.push(found);
             }
             Err(fault) => bury(transaction, place.delivery_key, &fault, claim.now)?,
         }
     }
     Ok(claimed)
+}
+
+/// The two tables of messages, which have these columns in common.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Letters {
+    Outbox,
+    Notices,
+}
+
+impl Letters {
+    pub const fn table(self) -> &'static str {
+        match self {
+            Letters::Outbox => "outbox",
+            Letters::Notices => "notices",
+        }
+    }
+}
+
+/// Makes messages due again whose leases ran out: how many.
+pub(super) fn take_back_leases(transaction: &Transaction<'_>, letters: Letters, now: Timestamp) -> Result<usize, StoreError> {
+    let sql = format!(
+        "UPDATE {} SET status = 'due', lease_owner = NULL, lease_until = NULL WHERE status = 'leased' AND lease_until <= ?1",
+        letters.table()
+    );
+    let taken_back = transaction.prepare_cached(&sql).and_then(|mut statement| statement.execute([At(now)]));
+    taken_back.map_err(step("take back leases that ran out"))
+}
+
+pub(super) fn lease(transaction: &Transaction<'_>, letters: Letters, key: i64, claim: Claim<'_>) -> Result<(), StoreError> {
+    let sql = format!(
+        "UPDATE {} SET status = 'leased', lease_owner = ?2, lease_until = ?3, attempts = attempts + 1 WHERE delivery_key = ?1",
+        letters.table()
+    );
+    let leased = transaction
+        .prepare_cached(&sql)
+        .and_then(|mut statement| statement.execute(params![key, claim.owner, At(claim.now.plus(claim.lease))]));
+    leased.map(|_| ()).map_err(step("lease a delivery"))
+}
+
+/// Records what became of one attempt: whether the lease was still this owner's.
+pub(super) fn settle_one(
+    transaction: &Transaction<'_>,
+    letters: Letters,
+    owner: &str,
+    (key, settlement): &(i64, Settlement),
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let (status, due_at, detail) = match settlement {
+        Settlement::GivenBack => return give_back(transaction, letters, owner, *key),
+        Settlement::Delivered { detail } => ("delivered", None, detail),
+        Settlement::Retry { at, reason } => ("due", Some(*at), reason),
+        Settlement::Dead { reason, .. } => ("dead", None, reason),
+    };
+    let sql = format!(
+        "UPDATE {}
+         SET status = :status, due_at = coalesce(:due_at, due_at), detail = :detail, settled_at = iif(:status = 'due', NULL, :now),
+             lease_owner = NULL, lease_until = NULL
+         WHERE delivery_key = :key AND status = 'leased' AND lease_owner = :owner",
+        letters.table()
+    );
+    let settled = transaction.prepare_cached(&sql).and_then(|mut statement| {
+        statement.execute(named_params! {
+            ":key": key, ":owner": owner, ":status": status, ":due_at": due_at.map(At), ":detail": detail, ":now": At(now),
+        })
+    });
+    settled.map(|changed| changed == 1).map_err(step("settle a delivery"))
 }
 
 /// The places of what is claimed, in order: the best of all channels, no more of one than it has room for.
@@ -313,37 +378,15 @@ fn settle_within(
     settled: &[(i64, Settlement)],
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    for (delivery_key, settlement) in settled {
-        let (status, due_at, detail) = match settlement {
-            Settlement::GivenBack => {
-                give_back(transaction, owner, *delivery_key, now)?;
-                continue;
-            }
-            Settlement::Delivered { detail } => ("delivered", None, detail),
-            Settlement::Retry { at, reason } => ("due", Some(*at), reason),
-            Settlement::Dead { reason, .. } => ("dead", None, reason),
-        };
-        let changed = transaction
-            .prepare_cached(
-                "UPDATE outbox
-                 SET status = :status, due_at = coalesce(:due_at, due_at), detail = :detail,
-                     settled_at = iif(:status = 'due', NULL, :now),
-                     lease_owner = NULL, lease_until = NULL
-                 WHERE delivery_key = :key AND status = 'leased' AND lease_owner = :owner",
-            )
-            .and_then(|mut statement| {
-                statement.execute(named_params! {
-                    ":key": delivery_key, ":owner": owner, ":status": status, ":due_at": due_at.map(At),
-                    ":detail": detail, ":now": At(now),
-                })
-            })
-            .map_err(step("settle a delivery"))?;
-        if let Settlement::Retry { .. } = settlement {
+    for one in settled {
+        let (delivery_key, settlement) = one;
+        let was_ours = settle_one(transaction, Letters::Outbox, owner, one, now)?;
+        if let Settlement::Retry { .. } | Settlement::GivenBack = settlement {
             // Whoever left while the attempt was under way gets no further one.
             drop_of_the_gone(transaction, Waiting::One(*delivery_key), now)?;
         }
         if let Settlement::Dead { reason, disable: true } = settlement
-            && changed == 1
+            && was_ours
         {
             transaction
                 .execute(
@@ -357,13 +400,15 @@ fn settle_within(
     Ok(())
 }
 
-/// Makes a delivery due as if it had not been leased; not if its recipient left.
-fn give_back(transaction: &Transaction<'_>, owner: &str, delivery_key: i64, now: Timestamp) -> Result<(), StoreError> {
-    let sql = "UPDATE outbox SET status = 'due', attempts = max(attempts - 1, 0), lease_owner = NULL, lease_until = NULL
-               WHERE delivery_key = ?1 AND status = 'leased' AND lease_owner = ?2";
-    let done = transaction.prepare_cached(sql).and_then(|mut statement| statement.execute(params![delivery_key, owner]));
-    done.map_err(step("give a delivery back"))?;
-    drop_of_the_gone(transaction, Waiting::One(delivery_key), now).map(|_| ())
+/// Makes a message due as if it had not been leased: whether the lease was still this owner's.
+fn give_back(transaction: &Transaction<'_>, letters: Letters, owner: &str, key: i64) -> Result<bool, StoreError> {
+    let sql = format!(
+        "UPDATE {} SET status = 'due', attempts = max(attempts - 1, 0), lease_owner = NULL, lease_until = NULL
+         WHERE delivery_key = ?1 AND status = 'leased' AND lease_owner = ?2",
+        letters.table()
+    );
+    let given_back = transaction.prepare_cached(&sql).and_then(|mut statement| statement.execute(params![key, owner]));
+    given_back.map(|changed| changed == 1).map_err(step("give a delivery back"))
 }
 
 /// Makes a delivery that cannot be read a dead letter.

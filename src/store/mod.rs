@@ -2,6 +2,7 @@
 //! each call that writes is one transaction.
 
 mod backup;
+mod changes;
 mod confirmations;
 mod decisions;
 mod deliveries;
@@ -9,6 +10,7 @@ mod events;
 mod feed_state;
 mod ledger;
 mod lock;
+mod notices;
 mod outbox;
 mod prune;
 mod queries;
@@ -30,11 +32,13 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use crate::time::Timestamp;
 
 pub use backup::{BackupPart, FromBackup};
+pub use changes::Judging;
 pub use decisions::{Candidate, Chunk, DispatchTask, Waking};
 pub use deliveries::{Ahead, Claim, Claimed, Place, Settlement};
 pub use events::Ingested;
 pub use ledger::{HistoryRow, LedgerRow, SubscriberCounts, UpdateRow};
 pub use lock::DaemonLock;
+pub use notices::{ClaimedNotice, NoticeCounts, NoticeRow};
 pub use outbox::{DeliveryStatus, OutboxRow, Retried};
 pub use prune::{PruneCursor, Pruned};
 pub use report::SubscriberReport;
@@ -63,6 +67,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0004_feed.sql"),
     include_str!("../../migrations/0005_outbox.sql"),
     include_str!("../../migrations/0006_unsubscribe.sql"),
+    include_str!("../../migrations/0007_notices.sql"),
     include_str!("../../migrations/0009_retention.sql"),
 ];
 

@@ -109,7 +109,7 @@ pub(super) const LARGEST_WAITING_UPDATE: &str = "SELECT e.event_key, e.body,
 /// What is withheld from a subscriber and still to be told.
 pub(super) const HELD: &str =
     "SELECT event_key, body, decided_at, outcome = 'held', unconfirmed FROM decisions JOIN events USING (event_key)
-    WHERE subscriber_key = ?1 AND outcome IN ('pending', 'waiting', 'held') ORDER BY decided_at, event_key LIMIT ?2";
+    WHERE subscriber_key = ?1 AND (outcome = 'pending' OR outcome = 'waiting' OR outcome = 'held') ORDER BY decided_at, event_key LIMIT ?2";
 
 /// The next channel for which something waits.
 pub(super) const NEXT_CHANNEL: &str = "SELECT channel FROM outbox WHERE status = 'due' AND channel > ?1 ORDER BY channel LIMIT 1";
@@ -180,12 +180,47 @@ pub(super) const PRUNABLE_DECISIONS: &str = "SELECT d.subscriber_key, d.delivery
 pub(super) const COUNT_OUTCOMES: &str = "SELECT d.outcome, count(*)
     FROM events AS e CROSS JOIN decisions AS d USING (event_key) WHERE d.subscriber_key = ?1 GROUP BY d.outcome";
 
-/// A subscriber's messages by status, found by what they told of.
-pub(super) const COUNT_MESSAGES: &str = "WITH message (delivery_key) AS (
-      SELECT d.delivery_key FROM events AS e CROSS JOIN decisions AS d USING (event_key)
-      WHERE d.subscriber_key = ?1 AND d.delivery_key IS NOT NULL
-      UNION SELECT delivery_key FROM updates WHERE subscriber_key = ?1 AND delivery_key IS NOT NULL)
-    SELECT o.status, count(*) FROM message CROSS JOIN outbox AS o USING (delivery_key) GROUP BY o.status";
+/// A subscriber's messages by status.
+pub(super) const COUNT_MESSAGES: &str = "SELECT status, count(*) FROM outbox WHERE subscriber_key = ?1 GROUP BY status";
+
+/// Dead letters that were not noticed yet, with whose they are.
+pub(super) const UNNOTICED: &str = "SELECT o.delivery_key, o.subscriber_key, o.channel, o.settled_at, o.detail,
+      s.name, s.standing, s.active_since, json_extract(s.settings, '$.destination') AS destination,
+      s.removed_at IS NOT NULL OR s.unsubscribed_at IS NOT NULL AS gone
+    FROM outbox AS o CROSS JOIN subscribers AS s USING (subscriber_key)
+    WHERE o.status = 'dead' AND o.noticed = 0 ORDER BY o.delivery_key LIMIT ?1";
+
+/// The last time that a subscriber's destination was found dead, if nothing has happened since that makes it another time.
+pub(super) const KNOWN_DEAD: &str = "SELECT 1 FROM changes AS c
+    WHERE c.change_key = (SELECT max(change_key) FROM changes
+                          WHERE subscriber_key = :subscriber AND what = 'destination-dead')
+      AND c.destination = :destination AND c.since >= :active_since
+      AND NOT EXISTS (SELECT 1 FROM outbox AS o
+                      WHERE o.subscriber_key = :subscriber AND o.status = 'delivered' AND o.delivery_key > c.delivery_key)";
+
+/// What was decided and what refused, a day at a time, for a range of subscribers.
+pub(super) const DAYS_OF_RANGE: &str = "SELECT d.subscriber_key, (:to - 1 - d.decided_at) / :day AS day,
+      count(*) AS matched, sum(d.refused) AS refused
+    FROM events AS e CROSS JOIN decisions AS d ON d.event_key = e.event_key AND d.subscriber_key BETWEEN :first AND :last
+    WHERE e.changed_at >= :changed_since AND d.decided_at >= :from AND d.decided_at < :to
+    GROUP BY d.subscriber_key, day";
+
+/// What was noticed of a range of subscribers, in order.
+pub(super) const CHANGES_OF_RANGE: &str = "SELECT subscriber_key, what FROM changes
+    WHERE subscriber_key BETWEEN ?1 AND ?2 ORDER BY subscriber_key, change_key";
+
+/// The message to the operator by one way that has been due the longest.
+pub(super) const DUE_NOTICE: &str = "SELECT delivery_key, alert, attempts, coalesce(retried_at, created_at) AS waits_since
+    FROM notices WHERE status = 'due' AND way = ?1 AND due_at <= ?2 ORDER BY due_at LIMIT 1";
+
+/// A message to the operator that is due or under way.
+pub(super) const HAS_NOTICES: &str = "SELECT 1 FROM notices WHERE status IN ('due', 'leased') LIMIT 1";
+
+/// When a message to the operator becomes due next, after an instant.
+pub(super) const NEXT_NOTICE: &str = "SELECT min(at) AS at FROM (
+    SELECT min(due_at) AS at FROM notices WHERE status = 'due' AND way = 'email' AND due_at > ?1
+    UNION ALL SELECT min(due_at) FROM notices WHERE status = 'due' AND way = 'webhook' AND due_at > ?1
+    UNION ALL SELECT min(lease_until) FROM notices WHERE status = 'leased')";
 
 #[cfg(test)]
 mod tests {
@@ -242,7 +277,14 @@ mod tests {
             ("PRUNABLE_DECISIONS", PRUNABLE_DECISIONS, vec![], false),
             // Events are few beside decisions; a subscriber's rows are looked up for each.
             ("COUNT_OUTCOMES", COUNT_OUTCOMES, vec!["SCAN e USING COVERING INDEX events_by_origin"], false),
-            ("COUNT_MESSAGES", COUNT_MESSAGES, vec!["SCAN e USING COVERING INDEX events_by_origin"], false),
+            ("COUNT_MESSAGES", COUNT_MESSAGES, vec![], false),
+            ("UNNOTICED", UNNOTICED, vec!["SCAN o USING INDEX outbox_unnoticed"], false),
+            ("KNOWN_DEAD", KNOWN_DEAD, vec![], false),
+            ("DAYS_OF_RANGE", DAYS_OF_RANGE, vec![], false),
+            ("CHANGES_OF_RANGE", CHANGES_OF_RANGE, vec![], false),
+            ("DUE_NOTICE", DUE_NOTICE, vec![], false),
+            ("NEXT_NOTICE", NEXT_NOTICE, vec![], false),
+            ("HAS_NOTICES", HAS_NOTICES, vec![], false),
         ] {
             let plan = plan(sql);
             let tables = [
@@ -253,6 +295,9 @@ mod tests {
                 "decisions",
                 "outbox",
                 "updates",
+                "changes",
+                "notices",
+                "c",
                 "s",
                 "d",
                 "e",

@@ -207,11 +207,10 @@ impl Store {
                 params![key.0, At(now)],
             )
             .and_then(|_| {
-                // The statuses of the index on what waits for a subscriber.
                 transaction.execute(
                     "UPDATE outbox SET status = 'dropped', settled_at = ?2, lease_owner = NULL, lease_until = NULL,
                                        detail = 'the subscriber was removed'
-                     WHERE subscriber_key = ?1 AND status IN ('due', 'leased', 'dead') AND status <> 'dead'",
+                     WHERE subscriber_key = ?1 AND status IN ('due', 'leased')",
                     params![key.0, At(now)],
                 )
             })

@@ -125,7 +125,7 @@ pub(super) fn drop_of_the_gone(transaction: &Transaction<'_>, waiting: Waiting, 
     };
     let sql = format!(
         "UPDATE outbox SET status = 'dropped', settled_at = ?1, detail = ?2
-         WHERE status = 'due' AND status IN ('due', 'leased', 'dead') AND {which}
+         WHERE status = 'due' AND {which}
            AND subscriber_key IN (SELECT subscriber_key FROM subscribers WHERE unsubscribed_at IS NOT NULL)"
     );
     let dropped = transaction.prepare_cached(&sql).and_then(|mut statement| statement.execute(params![At(now), DROPPED, key]));

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use super::Web;
 use crate::daemon::with_causes;
 use crate::freshness::{FeedState, Freshness};
-use crate::store::StoreStatus;
+use crate::store::{NoticeCounts, StoreStatus};
 use crate::time::{TICKS_PER_SECOND, Timestamp};
 
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -18,10 +18,10 @@ const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub(super) async fn metrics(State(web): State<Arc<Web>>) -> Response {
     let now = web.clock.now();
     let feed = web.watch.feed.clone();
-    match web.database.with(move |store| Ok((store.feed_state(&feed)?, store.status()?))).await {
-        Ok((state, counts)) => {
+    match web.database.with(move |store| Ok((store.feed_state(&feed)?, store.status()?, store.notice_counts()?))).await {
+        Ok((state, counts, notices)) => {
             let freshness = state.freshness(web.watch.since, web.watch.stale_after, now);
-            ([(header::CONTENT_TYPE, CONTENT_TYPE)], text(&state, freshness, &counts)).into_response()
+            ([(header::CONTENT_TYPE, CONTENT_TYPE)], text(&state, freshness, &counts, &notices)).into_response()
         }
         Err(fault) => {
             let text = format!("the database does not answer: {}\n", with_causes(&fault));
@@ -30,7 +30,7 @@ pub(super) async fn metrics(State(web): State<Arc<Web>>) -> Response {
     }
 }
 
-fn text(state: &FeedState, freshness: Freshness, counts: &StoreStatus) -> String {
+fn text(state: &FeedState, freshness: Freshness, counts: &StoreStatus, notices: &NoticeCounts) -> String {
     let mut text = String::new();
     let mut gauge = |name: &str, help: &str, values: &[(&str, Option<String>)]| {
         // Writing to a String cannot fail.
@@ -71,6 +71,15 @@ fn text(state: &FeedState, freshness: Freshness, counts: &StoreStatus) -> String
     );
     let oldest = seconds(counts.oldest_due_at);
     gauge("outbox_oldest_timestamp_seconds", "When the oldest message due or under way was made.", &[("", oldest)]);
+    gauge(
+        "notices",
+        "Notices to the operator that are not delivered, by status.",
+        &[
+            ("{status=\"due\"}", number(notices.due)),
+            ("{status=\"leased\"}", number(notices.leased)),
+            ("{status=\"dead\"}", number(notices.dead)),
+        ],
+    );
     text
 }
 

@@ -10,6 +10,7 @@ mod daemon;
 mod forms;
 mod help;
 mod kills;
+mod notices;
 mod outbox;
 mod place;
 mod questions;

@@ -67,7 +67,7 @@ async fn what_is_old_goes_and_what_is_kept_adds_up() {
 async fn a_digest_goes_with_the_last_event_that_it_told_of() {
     let mut rig = Rig::with(&[rationed("ben")]).await;
     let first = Quake::new(&rig, "us1", 5.9, 1);
-    rig.see(&[first.clone()]).await;
+    rig.see(std::slice::from_ref(&first)).await;
     let second = Quake::new(&rig, "us2", 5.2, 1);
     rig.see(&[second, first]).await;
     rig.pass(HOUR);
@@ -146,7 +146,7 @@ async fn what_waits_is_due_or_died_lately_stays() {
 async fn an_event_that_changed_lately_stays_with_all_that_was_told_of_it() {
     let mut rig = Rig::with(&[Subscriber { updates: Updates::All, ..mailed("anna") }]).await;
     let quake = Quake::new(&rig, "us1", 5.1, 1);
-    rig.see(&[quake.clone()]).await;
+    rig.see(std::slice::from_ref(&quake)).await;
     rig.pass(60);
     rig.see(&[quake.revised(5.9)]).await;
     rig.pass(60 * DAY);
@@ -196,7 +196,7 @@ async fn many_steps_and_a_crash_after_each() {
     let subscribers: Vec<_> = (0..1_200).map(|at| Subscriber { updates: Updates::All, ..mailed(&format!("s{at}")) }).collect();
     let mut rig = Rig::with(&subscribers).await;
     let quake = Quake::new(&rig, "us1", 5.1, 1);
-    rig.show(&[quake.clone()]);
+    rig.show(std::slice::from_ref(&quake));
     rig.poll().await;
     rig.dispatch().await;
     rig.pass(60);

@@ -169,18 +169,11 @@ async fn an_older_database_may_be_opened_by_several_at_once() {
     let expected = seen(&rig.path("throttler.db"));
     for turn in 0..5 {
         let path = as_version(&rig, 1, &format!("old{turn}.db"));
-        let openers: Vec<_> = (0..6)
-            .map(|_| {
-                std::thread::spawn({
-                    let path = path.clone();
-                    move || {
-                        drop(
-                            Store::open(&path).unwrap_or_else(|fault| panic!("{fault}: {:?}", std::error::Error::source(&fault))),
-                        )
-                    }
-                })
-            })
-            .collect();
+        let open = |path: PathBuf| {
+            let opened = Store::open(&path);
+            drop(opened.unwrap_or_else(|fault| panic!("{fault}: {:?}", std::error::Error::source(&fault))));
+        };
+        let openers: Vec<_> = (0..6).map(|_| path.clone()).map(|path| std::thread::spawn(move || open(path))).collect();
         for opener in openers {
             opener.join().expect("it opened");
         }
