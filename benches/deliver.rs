@@ -6,6 +6,8 @@
 //! The database lies in a new directory within `DIRECTORY` (default: the temporary one). The receiver runs on a thread of its
 //! own and does as little as its protocol lets it. It ends when all is delivered.
 
+mod receiver;
+
 use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,19 +24,13 @@ use throttler::news::{EventRules, FirstRun};
 use throttler::store::Store;
 use throttler::subscriber::{Destination, Excess, Mode, Preset, Subscriber, Updates};
 use throttler::time::Span;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+
+use receiver::{Kind, processor_time, start_receiver};
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 /// Subscribers that are added in one transaction.
 const BATCH: usize = 10_000;
-
-#[derive(Clone, Copy, PartialEq)]
-enum Kind {
-    Webhooks,
-    Emails,
-}
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
@@ -59,12 +55,17 @@ async fn measure(kind: Kind, count: usize, directory: &Path, port: u16, received
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     fill(kind, count, directory, port, &database, &clock).await?;
     let mut deliverer = Deliverer::new(database.clone(), Arc::new(delivery(port)?), Arc::clone(&clock));
-    let start = clock.now();
+    let (start, processor) = (clock.now(), processor_time()?);
     deliverer.all().await?;
     let elapsed = clock.now().since(start).as_seconds();
+    let processor = processor_time()? - processor;
     let arrived = received.load(Ordering::Relaxed);
     let receipts = database.with(|store| store.count_outbox(throttler::store::DeliveryStatus::Delivered, None)).await?;
-    println!("{arrived} arrived, {receipts} receipts in {elapsed:.2} s: {:.0} a second", receipts as f64 / elapsed);
+    println!(
+        "{arrived} arrived, {receipts} receipts in {elapsed:.2} s: {:.0} a second; {:.0} µs of processor time each",
+        receipts as f64 / elapsed,
+        processor * 1e6 / receipts as f64
+    );
     if receipts == count as u64 && arrived == receipts { Ok(()) } else { Err("not all were delivered once".into()) }
 }
 
@@ -148,83 +149,4 @@ fn delivery(port: u16) -> Result<Delivery> {
         webhook: WebhookSender::new(webhook)?,
         links: None,
     })
-}
-
-/// A receiver on a thread of its own: its port.
-fn start_receiver(kind: Kind, received: Arc<AtomicU64>) -> Result<u16> {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
-    listener.set_nonblocking(true)?;
-    let port = listener.local_addr()?.port();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    std::thread::spawn(move || {
-        runtime.block_on(async move {
-            let listener = TcpListener::from_std(listener)?;
-            loop {
-                let (stream, _) = listener.accept().await?;
-                stream.set_nodelay(true)?;
-                let received = Arc::clone(&received);
-                // A connection that breaks is the sender's to complain of.
-                tokio::spawn(async move {
-                    match kind {
-                        Kind::Webhooks => answer_requests(stream, &received).await,
-                        Kind::Emails => take_mail(stream, &received).await,
-                    }
-                });
-            }
-            #[expect(unreachable_code, reason = "names the type of the block")]
-            std::io::Result::Ok(())
-        })
-    });
-    Ok(port)
-}
-
-/// HTTP/1.1: 204 to every request.
-async fn answer_requests(mut stream: TcpStream, received: &AtomicU64) -> std::io::Result<()> {
-    let mut buffer = Vec::with_capacity(16_384);
-    loop {
-        while let Some(length) = request_length(&buffer) {
-            buffer.drain(..length);
-            received.fetch_add(1, Ordering::Relaxed);
-            stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await?;
-        }
-        if stream.read_buf(&mut buffer).await? == 0 {
-            return Ok(());
-        }
-    }
-}
-
-/// The length of the first request, if it is there as a whole.
-fn request_length(buffer: &[u8]) -> Option<usize> {
-    let head = memchr::memmem::find(buffer, b"\r\n\r\n")? + 4;
-    let field = b"content-length: ";
-    let at = memchr::memmem::find(&buffer[..head], field)? + field.len();
-    let digits = buffer[at..head].iter().take_while(|byte| byte.is_ascii_digit());
-    let body = digits.fold(0, |value, digit| value * 10 + usize::from(digit - b'0'));
-    (buffer.len() >= head + body).then_some(head + body)
-}
-
-/// SMTP without extensions: everything is accepted.
-async fn take_mail(mut stream: TcpStream, received: &AtomicU64) -> std::io::Result<()> {
-    stream.write_all(b"220 sink\r\n").await?;
-    let mut buffer = Vec::with_capacity(16_384);
-    let mut content = false;
-    loop {
-        let end: &[u8] = if content { b"\r\n.\r\n" } else { b"\r\n" };
-        let Some(at) = memchr::memmem::find(&buffer, end) else {
-            if stream.read_buf(&mut buffer).await? == 0 {
-                return Ok(());
-            }
-            continue;
-        };
-        let data = !content && buffer.starts_with(b"DATA");
-        let answer: &[u8] = match (content, data) {
-            (true, _) => b"250 taken\r\n",
-            (false, true) => b"354 go on\r\n",
-            (false, false) => b"250 sink\r\n",
-        };
-        received.fetch_add(content.into(), Ordering::Relaxed);
-        content = data;
-        buffer.drain(..at + end.len());
-        stream.write_all(answer).await?;
-    }
 }

@@ -157,7 +157,15 @@ impl Alert {
     /// The largest event that it tells of, for sending the most urgent first.
     #[must_use]
     pub fn largest(&self) -> Option<&Event> {
-        match &self.content {
+        self.content.largest()
+    }
+}
+
+impl Content {
+    /// The largest event in it.
+    #[must_use]
+    pub fn largest(&self) -> Option<&Event> {
+        match self {
             Content::Event { event, .. } | Content::Withdrawal { event, .. } | Content::Exercise(event) => Some(event),
             Content::Digest(digest) => digest.events.first(),
             Content::Update(update) => Some(&update.event),

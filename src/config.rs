@@ -22,11 +22,13 @@ pub const DEFAULT: &str = include_str!("default.toml");
 pub const MAX_BYTES: u64 = 1 << 20;
 
 /// The whole configuration.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// `None`: `throttler.db` in the state directory.
     pub database: Option<PathBuf>,
+    /// How many days the ledger reaches back; 0: for ever.
+    pub ledger_days: u32,
     pub feed: FeedConfig,
     pub email: EmailConfig,
     pub webhook: WebhookConfig,
@@ -127,6 +129,20 @@ pub enum ConfigError {
     Value { path: PathBuf, line: usize, fault: String },
 }
 
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            database: None,
+            ledger_days: 90,
+            feed: FeedConfig::default(),
+            email: EmailConfig::default(),
+            webhook: WebhookConfig::default(),
+            web: WebConfig::default(),
+            operator: OperatorConfig::default(),
+        }
+    }
+}
+
 impl Default for FeedConfig {
     fn default() -> FeedConfig {
         let likeness = Likeness::default();
@@ -165,7 +181,7 @@ impl Default for OperatorConfig {
 
 /// The known keys, a section at a time; the empty section is the top level.
 const KEYS: [(&str, &[&str]); 6] = [
-    ("", &["database", "feed", "email", "webhook", "web", "operator"]),
+    ("", &["database", "ledger_days", "feed", "email", "webhook", "web", "operator"]),
     (
         "feed",
         &[

@@ -42,6 +42,7 @@ fn check(global: &Global) -> Result<(), Failure> {
     loaded.check_delivery()?;
     let base = loaded.check_web()?;
     loaded.egress()?;
+    let ledger = loaded.ledger()?.map_or("kept for ever".to_owned(), |keep| format!("kept for {keep}"));
     let operator = loaded.operator()?;
     let source = loaded.path.as_ref().map_or("no file, only defaults".to_owned(), |path| path.display().to_string());
     let email = loaded.config.email.smtp.as_deref().unwrap_or("none: what would be sent is logged");
@@ -50,6 +51,7 @@ fn check(global: &Global) -> Result<(), Failure> {
         ("feed", format!("{}, every {}", feed.url(), loaded.config.feed.poll)),
         ("event service", fdsn),
         ("database", loaded.database(global).display().to_string()),
+        ("ledger", ledger),
         ("email", email.to_owned()),
         (
             "webhooks",

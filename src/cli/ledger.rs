@@ -10,6 +10,7 @@ use super::setup::open_existing_store;
 use crate::event::EventId;
 use crate::store::{HistoryRow, LedgerRow, UpdateRow};
 use crate::subscriber::SubscriberName;
+use crate::time::Timestamp;
 
 /// Show every decision with its reason and what became of it
 #[derive(Args)]
@@ -38,11 +39,12 @@ pub(super) fn run(global: &Global, args: &LedgerArgs) -> Result<(), Failure> {
     let rows = store.ledger(subscriber, args.event.as_ref())?;
     let updates = store.updates(subscriber, args.event.as_ref())?;
     let history = args.event.as_ref().map(|id| store.history(id)).transpose()?;
+    let reaches = store.ledger_from()?;
     match args.format {
         Format::Json => {
             let (decisions, updates): (Vec<_>, Vec<_>) =
                 (rows.iter().map(as_json).collect(), updates.iter().map(update_as_json).collect());
-            let mut value = json!({ "decisions": decisions, "updates": updates });
+            let mut value = json!({ "ledger_from": reaches, "decisions": decisions, "updates": updates });
             if let Some(history) = history {
                 value["history"] = history.iter().map(history_as_json).collect();
             }
@@ -50,7 +52,7 @@ pub(super) fn run(global: &Global, args: &LedgerArgs) -> Result<(), Failure> {
         }
         Format::Text => {
             let history = history.as_deref().map_or_else(String::new, history_as_text);
-            output::print(&format!("{}{}{history}", as_text(&rows), updates_as_text(&updates)))
+            output::print(&format!("{}{}{history}", as_text(&rows, reaches), updates_as_text(&updates)))
         }
     }
 }
@@ -142,11 +144,12 @@ fn why(row: &LedgerRow) -> String {
     }
 }
 
-fn as_text(rows: &[LedgerRow]) -> String {
+fn as_text(rows: &[LedgerRow], reaches: Option<Timestamp>) -> String {
     let refused = rows.iter().filter(|row| row.refused).count() as u64;
     let decisions =
         if rows.len() == 1 { "1 decision".to_owned() } else { format!("{} decisions", output::count(rows.len() as u64)) };
-    let summary = format!("{decisions}, {} of them refused by the limiter\n", output::count(refused));
+    let reaches = reaches.map_or_else(String::new, |from| format!("; the ledger reaches back to {from}"));
+    let summary = format!("{decisions}, {} of them refused by the limiter{reaches}\n", output::count(refused));
     if rows.is_empty() {
         return summary;
     }

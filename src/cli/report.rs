@@ -55,12 +55,23 @@ pub(super) fn run(global: &Global, args: &ReportArgs) -> Result<(), Failure> {
     if from >= to {
         return Err(Failure::usage(format!("--from {from} is not before --to {to}")));
     }
-    let mut reports = open_existing_store(global)?.report(from, to)?;
+    let store = open_existing_store(global)?;
+    let (mut reports, reaches) = (store.report(from, to)?, store.ledger_from()?);
     // The largest share first; a stable sort leaves equals in order of name.
     reports.sort_by(|a, b| share(b).total_cmp(&share(a)).then(b.refused.cmp(&a.refused)));
     match args.format {
-        Format::Json => output::print_json(&as_json(&reports, from, to, args.limit as usize)),
-        Format::Text => output::print(&as_text(&reports, from, to, args.limit as usize)),
+        Format::Json => {
+            let mut value = as_json(&reports, from, to, args.limit as usize);
+            value["ledger_from"] = json!(reaches);
+            output::print_json(&value)
+        }
+        Format::Text => {
+            let mut text = as_text(&reports, from, to, args.limit as usize);
+            if let Some(reaches) = reaches.filter(|reaches| *reaches > from) {
+                text = format!("{text}\nThe ledger reaches back to {reaches}: what was decided before is not counted.\n");
+            }
+            output::print(&text)
+        }
     }
 }
 

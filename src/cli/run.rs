@@ -47,7 +47,7 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     // Everything that can be wrong with the configuration is found before anything is touched.
     let (url, rules) = (loaded.feed_url()?, loaded.event_rules()?);
     let (clock, idle) = clock()?;
-    let (delivery, egress) = (loaded.delivery(global)?, loaded.egress()?);
+    let (delivery, egress, ledger) = (loaded.delivery(global)?, loaded.egress()?, loaded.ledger()?);
     let operator = loaded.operator()?.map(Arc::new);
     let path = loaded.database(global);
     let _lock = DaemonLock::acquire(&path)?;
@@ -58,7 +58,8 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     let database = Database::new(store);
     let ingester = Ingester { feed, rules, database: database.clone(), clock: Arc::clone(&clock), gaps, vanished };
     let (poll, stale_after) = (loaded.config.feed.poll, loaded.config.feed.stale_after);
-    let service = Service { ingester, poll, stale_after, delivery: Arc::new(delivery), egress, operator, database, clock, idle };
+    let service =
+        Service { ingester, poll, stale_after, delivery: Arc::new(delivery), egress, ledger, operator, database, clock, idle };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let pages = loaded.config.web.listen.map(|listen| Ok::<_, Failure>((listen, loaded.unsubscribe_key(global)?))).transpose()?;
     runtime.block_on(async {

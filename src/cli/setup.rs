@@ -111,6 +111,22 @@ impl Loaded {
         Ok(EventRules { min_magnitude: feed.min_magnitude, max_age: feed.max_age, first_run: feed.first_run, likeness, confirm })
     }
 
+    /// How far the ledger reaches back; `None`: for ever.
+    pub fn ledger(&self) -> Result<Option<Span>, Failure> {
+        const DAY: u64 = 86_400;
+        let days = self.config.ledger_days;
+        if days == 0 {
+            return Ok(None);
+        }
+        // Who was asked about an event must be known as long as it may be news.
+        let least = self.config.feed.max_age.ticks().div_ceil(Span::from_seconds(DAY).ticks()) + 1;
+        if u64::from(days) < least {
+            let message = format!("ledger_days: {days} is too short for feed.max_age: expected at least {least}, or 0 for ever");
+            return Err(Failure::usage(self.at(&message)));
+        }
+        Ok(Some(Span::from_seconds(u64::from(days) * DAY)))
+    }
+
     /// The channels that alerts leave by.
     pub fn delivery(&self, global: &Global) -> Result<Delivery, Failure> {
         let base = self.check_web()?;

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::lined_up::LinedUp;
 use crate::breaker::{Allowed, Breaker, Change};
 use crate::channel::Channel;
 use crate::limiter::{Algorithm, Limit, Limiter, Request};
@@ -106,10 +107,29 @@ impl Channels {
         Channels { egress, known: HashMap::new() }
     }
 
-    /// How much room there is at `now`. A channel that is not known yet has room for its first attempts.
-    pub fn rooms(&self, now: Timestamp) -> Rooms {
-        let known = self.known.iter().map(|(channel, state)| (channel.clone(), state.room(now)));
+    /// How much room there is at `now` beside what is lined up already. A channel that is not known yet has room for its first
+    /// attempts.
+    pub fn rooms(&self, now: Timestamp, lined_up: &LinedUp) -> Rooms {
+        let room = |channel, state: &State| state.room(now).saturating_sub(lined_up.count_of(channel));
+        let known = self.known.iter().map(|(channel, state)| (channel.clone(), room(channel, state)));
         Rooms { known: known.collect(), egress: self.egress.clone(), now }
+    }
+
+    /// Whether there is room for another attempt at `now`.
+    pub fn has_room(&self, channel: &Channel, now: Timestamp) -> bool {
+        self.known.get(channel).is_none_or(|state| state.room(now) > 0)
+    }
+
+    /// Whether there is room, or will be when an attempt ends: its breaker does not hold everything up.
+    pub fn has_room_later(&self, channel: &Channel, now: Timestamp) -> bool {
+        let held_up = |state: &State| matches!(state.breaker.allows(now), Allowed::Nothing { .. });
+        !self.known.get(channel).is_some_and(held_up)
+    }
+
+    /// Whether deliveries may be claimed before there is room: by a channel that answers, and has no turns to wait for.
+    pub fn may_line_up(&self, channel: &Channel, now: Timestamp) -> bool {
+        let free = |state: &State| state.queue.is_none() && state.breaker.allows(now) == Allowed::All;
+        self.known.get(channel).is_some_and(free)
     }
 
     /// What its breaker allows at `now`.
@@ -217,7 +237,7 @@ mod tests {
         let mut channels = Channels::new(Egress::default());
         let (host, relay) = (hook("example.org"), Channel::from_text("email".into()));
         for (channel, most) in [(&host, MAX_PER_HOST), (&relay, MAX_PER_RELAY)] {
-            let room = |channels: &Channels| channels.rooms(now()).of(channel);
+            let room = |channels: &Channels| channels.rooms(now(), &LinedUp::default()).of(channel);
             assert_eq!(room(&channels), FIRST_PER_CHANNEL, "before it is known");
             channels.begun(channel, Class::Alert, now());
             assert_eq!(room(&channels), FIRST_PER_CHANNEL - 1);
@@ -255,10 +275,10 @@ mod tests {
         let mut channels = Channels::new(egress);
         let example = hook("example.org");
         // Ten a second: two of them leave within the tenth of a second that is looked ahead.
-        assert_eq!(channels.rooms(now()).of(&example), 2);
+        assert_eq!(channels.rooms(now(), &LinedUp::default()).of(&example), 2);
         let turns: Vec<u64> = (0..2).map(|_| channels.begun(&example, Class::Alert, now()).since(now()).ticks()).collect();
         assert_eq!(turns, [0, 100_000]);
-        assert_eq!(channels.rooms(now()).of(&example), 0);
+        assert_eq!(channels.rooms(now(), &LinedUp::default()).of(&example), 0);
         let waits = [&example, &hook("other.example")].map(|channel| channels.wait(channel, now()));
         assert_eq!(waits, [Span::from_millis(200), Span::ZERO], "what has no room waits for its turn");
         assert_eq!(channels.next_change(now()), Some(now().plus(Span::from_millis(100))), "the third's turn, less what is ahead");

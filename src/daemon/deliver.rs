@@ -1,5 +1,6 @@
 //! Deliver: from the outbox to the destinations, and back to a receipt in the row.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::sleep;
 
 use super::channels::{Channels, Class, Egress, Told};
+use super::lined_up::LinedUp;
 use super::{Contact, Database, Operator};
 use crate::backoff;
 use crate::breaker::{Allowed, Change};
@@ -14,10 +16,10 @@ use crate::channel::Channel;
 use crate::clock::Clock;
 use crate::delivery::{Delivery, Outcome, WebhookSecret};
 use crate::notice::Way;
-use crate::store::{Claim, Claimed, ClaimedNotice, Settlement, Store, StoreError};
+use crate::store::{Ahead, Claim, Claimed, ClaimedNotice, Settlement, Store, StoreError};
 use crate::time::{Span, Timestamp};
 
-/// Attempts under way at once, those included whose receipts are not written yet.
+/// Attempts under way at once.
 pub const MAX_IN_FLIGHT: usize = 512;
 /// How long an attempt is nobody else's: well above what its timeouts allow.
 pub const LEASE: Span = Span::from_seconds(300);
@@ -38,9 +40,12 @@ pub struct Deliverer {
     owner: String,
     channels: Channels,
     attempts: JoinSet<Attempted>,
+    lined_up: LinedUp,
+    /// Whether only a turn starts attempts: others have a better claim on the next, or the database does not work.
+    in_turns: bool,
     /// Whose attempt a task is, in case that it breaks.
     tasks: HashMap<Id, (Channel, Option<Way>)>,
-    /// What became of attempts, until it is written: at most [`MAX_IN_FLIGHT`] with those under way.
+    /// What became of attempts, until it is written; bounded, since nothing is claimed before.
     ended: Vec<(i64, Settlement)>,
     /// To whom notices go, if to anybody.
     operator: Option<Arc<Operator>>,
@@ -79,6 +84,8 @@ impl Deliverer {
             owner: format!("process {}", std::process::id()),
             channels: Channels::new(egress),
             attempts: JoinSet::new(),
+            lined_up: LinedUp::default(),
+            in_turns: false,
             tasks: HashMap::new(),
             ended: Vec::new(),
             operator: None,
@@ -94,37 +101,91 @@ impl Deliverer {
         Deliverer { operator: Some(operator), ..self }
     }
 
-    /// Writes what became of the attempts that have ended, and starts attempts at what is due, as far as there is room:
-    /// when to look again if nothing ends before; `None` if nothing waits.
+    /// Writes what became of the attempts that have ended, and claims and starts attempts at what is due, as far as there is
+    /// room: when to look again if nothing ends before; `None` if nothing waits. Meanwhile attempts go on.
     ///
     /// # Errors
     /// [`StoreError`] if the database cannot be read or written; nothing is started then, and what ended is written by the
     /// next turn.
     pub async fn turn(&mut self) -> Result<Option<Timestamp>, StoreError> {
         let now = self.clock.now();
-        let (owner, rooms, settled) = (self.owner.clone(), self.channels.rooms(now), self.ended.clone());
+        self.give_back(&[], now);
+        let (owner, rooms, settled) = (self.owner.clone(), self.channels.rooms(now, &self.lined_up), self.ended.clone());
+        let (channels, most_ahead) = self.lined_up.wanted(|channel| self.channels.may_line_up(channel, now));
         let most = MAX_IN_FLIGHT.saturating_sub(self.alerts_under_way());
-        let failed_probes = self.failed_probes.clone();
-        let done = self.database.with(move |store| {
+        let (written, failed_probes, waiting) = (settled.len(), self.failed_probes.clone(), self.lined_up.keys());
+        let probes = failed_probes.len();
+        let database = self.database.clone();
+        let work = database.with(move |store| {
             let claim = Claim { owner: &owner, most, lease: LEASE, now };
-            let claimed = store.settle_and_claim(&settled, claim, |channel| rooms.of(channel))?;
+            let ahead = Ahead { channels: &channels, most: most_ahead };
+            let claimed = store.settle_and_claim(&settled, claim, |channel| rooms.of(channel), ahead)?;
             for (channel, reason) in failed_probes {
                 let given_up = store.give_up(&channel, now.minus(MAX_AGE), &too_old(&reason), now)?;
                 if given_up > 0 {
                     tracing::error!(%channel, "{given_up} messages waited longer than {MAX_AGE} and are given up: {reason}");
                 }
             }
-            Ok((claimed, store.next_due(now), store.has_notices()))
+            // What was claimed is started whether the rest can be read or not.
+            Ok((claimed, store.called_back(&owner, &waiting), store.next_due(now), store.has_notices()))
         });
-        let (claimed, next_due, has_notices) = done.await?;
-        let failed_probes = std::mem::take(&mut self.failed_probes);
-        self.ended.clear();
+        let (claimed, called_back, next_due, has_notices) = match self.beside(work).await {
+            Ok(done) => done,
+            Err(fault) => {
+                self.in_turns = true;
+                return Err(fault);
+            }
+        };
+        self.ended.drain(..written);
+        let failed_probes = self.failed_probes.drain(..probes).collect();
         for claimed in claimed {
-            self.begin(claimed, now);
+            self.lined_up.push(claimed, now);
         }
+        self.give_back(&called_back?, now);
+        self.start(now);
         // Mostly there are none, and then they cost one look at an index.
         let next_notice = if has_notices? { self.turn_of_notices(failed_probes, now).await? } else { None };
         Ok(next_due?.into_iter().chain(next_notice).chain(self.channels.next_change(now)).min())
+    }
+
+    /// Awaits work of the database while attempts end and others begin.
+    async fn beside<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                done = &mut work => return done,
+                Some(ended) = self.attempts.join_next_with_id(), if !self.attempts.is_empty() => self.note(ended),
+            }
+        }
+    }
+
+    /// Gives back what is lined up and is not to be attempted: these, and what waits for a channel that does not go on.
+    fn give_back(&mut self, called_back: &[i64], now: Timestamp) {
+        let given_back = self.lined_up.take_back(called_back, |channel| self.channels.has_room_later(channel, now), now);
+        self.ended.extend(given_back.into_iter().map(|key| (key, Settlement::GivenBack)));
+    }
+
+    /// Starts attempts at what is lined up, the first of all first, as far as there is room.
+    fn start(&mut self, now: Timestamp) {
+        let mut heads = self.lined_up.heads();
+        self.in_turns = false;
+        while let Some(Reverse((_, channel))) = heads.pop() {
+            if !self.channels.has_room(&channel, now) {
+                continue;
+            }
+            if self.is_full() {
+                self.in_turns = true;
+                return;
+            }
+            self.start_next_of(&channel, now);
+            heads.extend(self.lined_up.head_of(&channel).map(|place| Reverse((place, channel))));
+        }
+    }
+
+    fn start_next_of(&mut self, channel: &Channel, now: Timestamp) {
+        if let Some(claimed) = self.lined_up.next_of(channel) {
+            self.begin(claimed, now);
+        }
     }
 
     /// The same for notices, after the alerts: when to look again.
@@ -190,7 +251,7 @@ impl Deliverer {
                 let who = claimed.enrolment;
                 // Its recipient may have left meanwhile. A database that fails is no reason to hold an alert back.
                 if database.with(move |store| store.is_unsubscribed(who)).await.unwrap_or(false) {
-                    return not_attempted(claimed, clock.now());
+                    return not_attempted(claimed);
                 }
             }
             attempt(&delivery, &*clock, claimed).await
@@ -198,8 +259,11 @@ impl Deliverer {
         self.tasks.insert(task.id(), (channel, None));
     }
 
-    /// Waits until an attempt ends; for ever if none is under way. May be dropped while waiting.
+    /// Waits until an attempt ends whose receipt is not written; for ever if none is under way. May be dropped while waiting.
     pub async fn one_ended(&mut self) {
+        if !self.ended.is_empty() || !self.ended_notices.is_empty() {
+            return;
+        }
         match self.attempts.join_next_with_id().await {
             Some(first) => self.note(first),
             None => std::future::pending().await,
@@ -219,6 +283,7 @@ impl Deliverer {
                     Settlement::Delivered { detail: reason }
                     | Settlement::Retry { reason, .. }
                     | Settlement::Dead { reason, .. } => reason.clone(),
+                    Settlement::GivenBack => String::new(),
                 };
                 let ended = if way.is_some() { &mut self.ended_notices } else { &mut self.ended };
                 ended.push((delivery_key, settlement));
@@ -236,9 +301,16 @@ impl Deliverer {
             Some(Change::Opened { probe_at }) => {
                 tracing::warn!(%channel, "held up after failures in a row; it is tried again at {probe_at}: {reason}");
             }
-            Some(Change::StillOpen { .. }) => self.failed_probes.push((channel, reason)),
+            Some(Change::StillOpen { .. }) => self.failed_probes.push((channel.clone(), reason)),
             Some(Change::Closed) => tracing::info!(%channel, "answers again; what waited for it goes on"),
             None => {}
+        }
+        if way.is_some() {
+            return;
+        }
+        self.lined_up.note_end(&channel);
+        if !self.in_turns && !self.is_full() && self.channels.has_room(&channel, now) {
+            self.start_next_of(&channel, now);
         }
     }
 
@@ -249,7 +321,8 @@ impl Deliverer {
     pub async fn all(&mut self) -> Result<(), StoreError> {
         loop {
             self.turn().await?;
-            if self.attempts.is_empty() {
+            let all_is_written = self.ended.is_empty() && self.ended_notices.is_empty();
+            if self.attempts.is_empty() && all_is_written && self.lined_up.count() == 0 {
                 return Ok(());
             }
             self.one_ended().await;
@@ -261,6 +334,8 @@ impl Deliverer {
     /// # Errors
     /// [`StoreError`] if the database cannot be written; the leases then run out and the attempts are repeated.
     pub async fn finish(&mut self) -> Result<(), StoreError> {
+        let given_back = self.lined_up.take_all();
+        self.ended.extend(given_back.into_iter().map(|key| (key, Settlement::GivenBack)));
         loop {
             let (owner, now, settled) = (self.owner.clone(), self.clock.now(), std::mem::take(&mut self.ended));
             let notices = std::mem::take(&mut self.ended_notices);
@@ -275,6 +350,12 @@ impl Deliverer {
             }
             self.one_ended().await;
         }
+    }
+
+    /// How many deliveries are claimed and wait for a free connection.
+    #[must_use]
+    pub fn lined_up(&self) -> usize {
+        self.lined_up.count()
     }
 
     /// Whether there is no room for another attempt.
@@ -336,9 +417,9 @@ fn told_by(outcome: &Outcome) -> Told {
 }
 
 /// What is left of a claim whose recipient is gone: settling drops it.
-fn not_attempted(claimed: Claimed, now: Timestamp) -> Attempted {
-    let settlement = Settlement::Retry { at: now, reason: "its recipient unsubscribed before the attempt".to_owned() };
-    Attempted { delivery_key: claimed.delivery_key, channel: claimed.channel, way: None, settlement, told: Told::Nothing }
+fn not_attempted(claimed: Claimed) -> Attempted {
+    let Claimed { delivery_key, channel, .. } = claimed;
+    Attempted { delivery_key, channel, way: None, settlement: Settlement::GivenBack, told: Told::Nothing }
 }
 
 fn too_old(reason: &str) -> String {

@@ -6,6 +6,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
+use super::prune::keep_pruning;
 use super::{
     DaemonError, Database, Deliverer, Dispatched, Egress, Ingester, Notifier, Operator, Watched, dispatch, systemd, with_causes,
 };
@@ -35,6 +36,8 @@ pub struct Service {
     pub stale_after: Span,
     pub delivery: Arc<Delivery>,
     pub egress: Egress,
+    /// How far the ledger reaches back; `None`: for ever.
+    pub ledger: Option<Span>,
     /// Who is told of the service itself; `None`: the log alone tells.
     pub operator: Option<Arc<Operator>>,
     pub database: Database,
@@ -82,7 +85,7 @@ impl StopSignal {
     }
 
     /// Sleeps so long, or until it is time to stop: whether it is not.
-    async fn sleep(&mut self, span: Span) -> bool {
+    pub(super) async fn sleep(&mut self, span: Span) -> bool {
         tokio::select! {
             () = sleep(span.to_std()) => true,
             () = self.stopped() => false,
@@ -91,18 +94,18 @@ impl StopSignal {
 }
 
 /// What a stage says of a database that does not work: one line when it begins or changes, one when it is over.
-struct StoreTrouble {
+pub(super) struct StoreTrouble {
     /// What does not happen meanwhile.
     stage: &'static str,
     told: Option<String>,
 }
 
 impl StoreTrouble {
-    fn new(stage: &'static str) -> StoreTrouble {
+    pub(super) fn new(stage: &'static str) -> StoreTrouble {
         StoreTrouble { stage, told: None }
     }
 
-    fn is(&mut self, fault: &StoreError) {
+    pub(super) fn is(&mut self, fault: &StoreError) {
         let line = with_causes(fault);
         if self.told.as_ref() != Some(&line) {
             tracing::error!("nothing is {} until this is mended: {line}", self.stage);
@@ -110,7 +113,7 @@ impl StoreTrouble {
         }
     }
 
-    fn is_over(&mut self) {
+    pub(super) fn is_over(&mut self) {
         if self.told.take().is_some() {
             tracing::info!("the database works again: what was not {} is now", self.stage);
         }
@@ -132,7 +135,7 @@ impl Service {
     /// # Errors
     /// [`DaemonError::Store`] if the database does not work at the start. Later faults are logged and survived.
     pub async fn run(self, stop: StopSignal) -> Result<(), DaemonError> {
-        let Service { ingester, poll, stale_after, delivery, egress, operator, database, clock, idle } = self;
+        let Service { ingester, poll, stale_after, delivery, egress, ledger, operator, database, clock, idle } = self;
         if let Some(FromBackup { made_at, may_repeat }) = database.with(Store::begin_from_backup).await? {
             tracing::warn!(
                 "this database is a backup made at {made_at}: messages that were due then ({may_repeat}) may be sent a second \
@@ -161,6 +164,7 @@ impl Service {
         tokio::join!(
             keep_ingesting(ingester, poll, watch, &nudges, stop.clone()),
             keep_dispatching(&database, &*clock, idle, &nudges, stop.clone()),
+            keep_pruning(&database, &*clock, ledger, stop.clone()),
             keep_noticing(notifier, idle, &nudges, stop.clone()),
             keep_delivering(deliverer, &*clock, idle, &nudges, stop),
         );

@@ -38,34 +38,7 @@ impl Store {
     /// [`StoreError::Sql`] if it cannot be copied, [`StoreError::Copy`] if the copy is not sound, which this database is not
     /// then either.
     pub fn backup(&self, file: &Path, now: Timestamp, progress: impl FnMut(BackupPart)) -> Result<(), StoreError> {
-        let mut copy = Connection::open(file).map_err(step("open the copy"))?;
-        self.copy_into(&mut copy, progress).map_err(step("copy the database"))?;
-        copy.pragma_update(None, "journal_mode", "DELETE").map_err(step("make the copy one file"))?;
-        let mark = "UPDATE outbox SET status = 'due', lease_owner = NULL, lease_until = NULL WHERE status = 'leased';
-                    UPDATE notices SET status = 'due', lease_owner = NULL, lease_until = NULL WHERE status = 'leased'";
-        copy.execute_batch(mark)
-            .and_then(|()| copy.execute("UPDATE installation SET backup_at = ?1", [At(now)]))
-            .map_err(step("mark the copy as a backup"))?;
-        let problem: String =
-            copy.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(step("check the copy"))?;
-        if problem != "ok" {
-            return Err(StoreError::Copy { path: file.to_owned(), fault: problem });
-        }
-        copy.close().map_err(|(_, fault)| fault).map_err(step("close the copy"))
-    }
-
-    fn copy_into(&self, copy: &mut Connection, mut progress: impl FnMut(BackupPart)) -> rusqlite::Result<()> {
-        // A transaction that reads keeps to one moment, so that no page is copied twice however much is written meanwhile.
-        let moment = self.connection.unchecked_transaction()?;
-        moment.query_row("SELECT only FROM installation", [], |_| Ok(()))?;
-        let backup = Backup::new(&self.connection, copy)?;
-        while backup.step(PAGES)? != StepResult::Done {
-            let part = backup.progress();
-            let number = |pages: i32| u64::try_from(pages).unwrap_or_default();
-            progress(BackupPart { pages: number(part.pagecount.saturating_sub(part.remaining)), of: number(part.pagecount) });
-        }
-        drop(backup);
-        moment.finish()
+        copy(&self.connection, file, Some(now), progress)
     }
 
     /// When this database was made as a backup, if it is one that no daemon has started on.
@@ -104,4 +77,49 @@ impl Store {
         self.installation = key;
         Ok(Some(FromBackup { made_at, may_repeat }))
     }
+}
+
+/// Copies the database of any version as it is at one moment into `file`, which is empty: one sound file with nothing under
+/// way in it, marked as a backup made at `made_at` where its version has a place for that.
+pub(super) fn copy(
+    source: &Connection,
+    file: &Path,
+    made_at: Option<Timestamp>,
+    progress: impl FnMut(BackupPart),
+) -> Result<(), StoreError> {
+    let mut copy = Connection::open(file).map_err(step("open the copy"))?;
+    copy_pages(source, &mut copy, progress).map_err(step("copy the database"))?;
+    copy.pragma_update(None, "journal_mode", "DELETE").map_err(step("make the copy one file"))?;
+    mark(&copy, made_at).map_err(step("mark the copy as a backup"))?;
+    let problem: String = copy.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(step("check the copy"))?;
+    if problem != "ok" {
+        return Err(StoreError::Copy { path: file.to_owned(), fault: problem });
+    }
+    copy.close().map_err(|(_, fault)| fault).map_err(step("close the copy"))
+}
+
+fn copy_pages(source: &Connection, copy: &mut Connection, mut progress: impl FnMut(BackupPart)) -> rusqlite::Result<()> {
+    // A transaction that reads keeps to one moment, so that no page is copied twice however much is written meanwhile.
+    let moment = source.unchecked_transaction()?;
+    moment.query_row("SELECT count(*) FROM installation", [], |_| Ok(()))?;
+    let backup = Backup::new(source, copy)?;
+    while backup.step(PAGES)? != StepResult::Done {
+        let part = backup.progress();
+        let number = |pages: i32| u64::try_from(pages).unwrap_or_default();
+        progress(BackupPart { pages: number(part.pagecount.saturating_sub(part.remaining)), of: number(part.pagecount) });
+    }
+    drop(backup);
+    moment.finish()
+}
+
+fn mark(copy: &Connection, made_at: Option<Timestamp>) -> rusqlite::Result<()> {
+    let there = |sql: &str| copy.query_row(sql, [], |row| row.get::<_, bool>(0));
+    copy.execute("UPDATE outbox SET status = 'due', lease_owner = NULL, lease_until = NULL WHERE status = 'leased'", [])?;
+    if there("SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'notices')")? {
+        copy.execute("UPDATE notices SET status = 'due', lease_owner = NULL, lease_until = NULL WHERE status = 'leased'", [])?;
+    }
+    if there("SELECT EXISTS (SELECT 1 FROM pragma_table_info('installation') WHERE name = 'backup_at')")? {
+        copy.execute("UPDATE installation SET backup_at = ?1", [made_at.map(At)])?;
+    }
+    Ok(())
 }

@@ -1,12 +1,15 @@
 //! Deciding in chunks: one event and a range of subscribers in one transaction that holds the decisions, the limiters' new
 //! states and the outbox rows. What to decide is the caller's; that all of it is written or nothing is the store's.
 
-use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, named_params, params};
+use std::collections::HashSet;
+
+use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
+use serde::Serialize;
 
 use super::rows::{At, Json, Word, optional_at};
 use super::subscribers::{StoredSubscriber, SubscriberKey, read_limiter, read_subscriber};
 use super::{Store, StoreError, queries, step};
-use crate::alert::Alert;
+use crate::alert::{Content, Explanation};
 use crate::channel::Channel;
 use crate::event::{Event, Magnitude};
 use crate::limiter::Limiter;
@@ -94,10 +97,14 @@ impl Store {
     ) -> Result<Chunk, StoreError> {
         let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = begin.map_err(step("begin a decision"))?;
-        let stored = undecided_subscribers(&transaction, task)?;
+        let stored = next_subscribers(&transaction, task)?;
         let mut chunk = Chunk { more: stored.len() == usize::try_from(CHUNK).unwrap_or(usize::MAX), ..Chunk::default() };
         let next = stored.last().map(|(key, ..)| key.0 + 1);
+        let decided = decided_subscribers(&transaction, task, next)?;
         for (key, name, stored) in stored {
+            if decided.contains(&key.0) {
+                continue;
+            }
             let stored = match stored {
                 Ok(stored) => stored,
                 Err(fault) => {
@@ -121,8 +128,8 @@ impl Store {
             };
             let plan = decide(Candidate { subscriber: &subscriber, limiter: &mut limiter }, &task.event);
             let alert_id = format!("{}-{}-{}", self.installation, key.0, task.event_key);
-            write_plan(&transaction, task.event_key, key, &subscriber, &plan, alert_id, now)?;
-            write_limiter(&transaction, key, &limiter)?;
+            write_plan(&transaction, task.event_key, key, &subscriber, &plan, &alert_id, now)?;
+            write_asked(&transaction, key, &limiter, plan.wake_at)?;
             chunk.decided.push((name, plan));
         }
         transaction
@@ -182,7 +189,7 @@ impl Store {
                 let first = keys.iter().min().copied().unwrap_or_default();
                 let kind = if *outcome == Outcome::Digested { "-digest" } else { "" };
                 let alert_id = format!("{}-{}-{first}{kind}", self.installation, key.0);
-                let delivery = write_message(&transaction, key, &stored.subscriber, message, alert_id, now)?;
+                let delivery = write_message(&transaction, key, &stored.subscriber, message, &alert_id, now)?;
                 write_told(&transaction, key, &keys, *outcome, reason, delivery)?;
                 (told.len() < held.len()).then_some(now)
             }
@@ -219,17 +226,26 @@ pub(super) fn carried(limiter: Option<Limiter>, subscriber: &Subscriber, now: Ti
 /// A row with its name, and what could be read of it.
 type Candidates = Vec<(SubscriberKey, String, rusqlite::Result<StoredSubscriber>)>;
 
-/// The next chunk of active subscribers without a decision on the event or on one that was merged into it.
-fn undecided_subscribers(transaction: &Transaction<'_>, task: &DispatchTask) -> Result<Candidates, StoreError> {
+/// The next chunk of active subscribers.
+fn next_subscribers(transaction: &Transaction<'_>, task: &DispatchTask) -> Result<Candidates, StoreError> {
     let read = || -> rusqlite::Result<Vec<_>> {
         let mut statement = transaction.prepare_cached(queries::CANDIDATES)?;
-        let rows = statement
-            .query_map(named_params! { ":from": task.from, ":event": task.event_key, ":chunk": CHUNK }, |row| {
-                Ok((SubscriberKey(row.get("subscriber_key")?), row.get("name")?, StoredSubscriber::from_row(row)))
-            })?;
+        let rows = statement.query_map(params![task.from, CHUNK], |row| {
+            Ok((SubscriberKey(row.get("subscriber_key")?), row.get("name")?, StoredSubscriber::from_row(row)))
+        })?;
         rows.collect()
     };
     read().map_err(step("read the subscribers"))
+}
+
+/// Of the subscribers from the task's place on and before `to`, those with a decision on the event's quake.
+fn decided_subscribers(transaction: &Transaction<'_>, task: &DispatchTask, to: Option<i64>) -> Result<HashSet<i64>, StoreError> {
+    let read = || -> rusqlite::Result<HashSet<i64>> {
+        let mut statement = transaction.prepare_cached(queries::DECIDED)?;
+        let rows = statement.query_map(params![task.event_key, task.from, to], |row| row.get(0))?;
+        rows.collect()
+    };
+    read().map_err(step("read who was decided on"))
 }
 
 /// Whether the event is news to the subscriber: no version of it, or of what was merged into it, matched yet when the
@@ -261,7 +277,7 @@ fn write_plan(
     key: SubscriberKey,
     subscriber: &Subscriber,
     plan: &Plan,
-    alert_id: String,
+    alert_id: &str,
     now: Timestamp,
 ) -> Result<(), StoreError> {
     let delivery = match &plan.message {
@@ -269,21 +285,25 @@ fn write_plan(
         None => None,
     };
     let sql = "INSERT INTO decisions (event_key, subscriber_key, decided_at, outcome, reason, refused, remaining, retry_at, delivery_key)
-               VALUES (:event, :subscriber, :now, :outcome, :reason, :refused, :remaining, :retry_at, :delivery)";
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
     transaction
         .prepare_cached(sql)
         .and_then(|mut statement| {
-            statement.execute(named_params! {
-                ":event": event_key, ":subscriber": key.0, ":now": At(now), ":outcome": plan.outcome.name(), ":reason": plan.reason,
-                ":refused": plan.answer.refused(), ":remaining": i64::try_from(plan.outlook.remaining).unwrap_or(i64::MAX),
-                ":retry_at": plan.outlook.retry_at.map(At), ":delivery": delivery,
-            })
+            let remaining = i64::try_from(plan.outlook.remaining).unwrap_or(i64::MAX);
+            statement.execute(params![
+                event_key,
+                key.0,
+                At(now),
+                plan.outcome.name(),
+                plan.reason,
+                plan.answer.refused(),
+                remaining,
+                plan.outlook.retry_at.map(At),
+                delivery
+            ])
         })
         .map_err(step("write a decision"))?;
-    match plan.wake_at {
-        Some(wake_at) => wake_by(transaction, key, wake_at),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 fn write_undecided(
@@ -304,30 +324,38 @@ pub(super) fn write_message(
     key: SubscriberKey,
     subscriber: &Subscriber,
     message: &Message,
-    alert_id: String,
+    alert_id: &str,
     now: Timestamp,
 ) -> Result<i64, StoreError> {
-    let alert = Alert {
+    // As an `Alert` is written, without copying what it says.
+    let alert = Written {
         id: alert_id,
-        subscriber: subscriber.name.to_string(),
+        subscriber: subscriber.name.as_str(),
         created_at: now,
-        content: message.content.clone(),
-        explanation: message.explanation.clone(),
-        unsubscribe_url: None,
+        content: &message.content,
+        explanation: &message.explanation,
     };
     let sql = "INSERT INTO outbox (subscriber_key, channel, alert_id, magnitude, alert, created_at, due_at, status)
-               VALUES (:subscriber, :channel, :id, :magnitude, :alert, :now, :due_at, 'due')";
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'due')";
     transaction
         .prepare_cached(sql)
         .and_then(|mut statement| {
-            statement.execute(named_params! {
-                ":subscriber": key.0, ":channel": Channel::of(&subscriber.destination).as_str(), ":id": alert.id,
-                ":magnitude": alert.largest().and_then(|event| event.magnitude).map(Magnitude::value),
-                ":alert": Json(&alert), ":now": At(now), ":due_at": At(message.due_at),
-            })
+            let magnitude = message.content.largest().and_then(|event| event.magnitude).map(Magnitude::value);
+            let channel = Channel::of(&subscriber.destination);
+            statement.execute(params![key.0, channel.as_str(), alert_id, magnitude, Json(&alert), At(now), At(message.due_at)])
         })
         .map_err(step("write an alert to the outbox"))?;
     Ok(transaction.last_insert_rowid())
+}
+
+/// An [`crate::alert::Alert`] in pieces.
+#[derive(Serialize)]
+struct Written<'a> {
+    id: &'a str,
+    subscriber: &'a str,
+    created_at: Timestamp,
+    content: &'a Content,
+    explanation: &'a Explanation,
 }
 
 pub(super) fn write_limiter(transaction: &Transaction<'_>, key: SubscriberKey, limiter: &Limiter) -> Result<(), StoreError> {
@@ -342,11 +370,19 @@ fn set_wake(transaction: &Transaction<'_>, key: SubscriberKey, wake_at: Option<T
     done.map(|_| ()).map_err(step("write when to ask a limiter again"))
 }
 
-/// Asks the limiter again at `wake_at`, or earlier if something else that is withheld may come earlier.
-fn wake_by(transaction: &Transaction<'_>, key: SubscriberKey, wake_at: Timestamp) -> Result<(), StoreError> {
-    let sql = "UPDATE subscribers SET wake_at = min(coalesce(wake_at, ?2), ?2) WHERE subscriber_key = ?1";
-    let done = transaction.prepare_cached(sql).and_then(|mut statement| statement.execute(params![key.0, At(wake_at)]));
-    done.map(|_| ()).map_err(step("write when to ask a limiter again"))
+/// The limiter's state after it was asked, and when to ask it again: at `wake_at`, or earlier if something else that is
+/// withheld may come earlier.
+fn write_asked(
+    transaction: &Transaction<'_>,
+    key: SubscriberKey,
+    limiter: &Limiter,
+    wake_at: Option<Timestamp>,
+) -> Result<(), StoreError> {
+    let Some(wake_at) = wake_at else { return write_limiter(transaction, key, limiter) };
+    let sql = "UPDATE subscribers SET limiter = ?2, wake_at = min(coalesce(wake_at, ?3), ?3) WHERE subscriber_key = ?1";
+    let parameters = params![key.0, limiter.to_bytes(), At(wake_at)];
+    let done = transaction.prepare_cached(sql).and_then(|mut statement| statement.execute(parameters));
+    done.map(|_| ()).map_err(step("write a limiter's state"))
 }
 
 fn read_held(transaction: &Transaction<'_>, key: SubscriberKey) -> Result<(Vec<i64>, Vec<Held>), StoreError> {

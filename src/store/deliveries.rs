@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use rusqlite::{OptionalExtension, Row, Transaction, TransactionBehavior, named_params, params};
+use rusqlite::{CachedStatement, OptionalExtension, Row, Transaction, TransactionBehavior, named_params, params};
 use serde::Deserialize;
 
 use super::rows::{At, Json, optional_at};
@@ -19,6 +19,8 @@ use crate::time::{Span, Timestamp};
 #[derive(Clone, Debug)]
 pub struct Claimed {
     pub delivery_key: i64,
+    /// Its place in the order in which deliveries leave.
+    pub place: Place,
     pub channel: Channel,
     pub alert: Alert,
     /// Whose it is.
@@ -43,6 +45,8 @@ pub enum Settlement {
     Retry { at: Timestamp, reason: String },
     /// Not at all: a dead letter. With `disable` the subscriber gets nothing more until somebody looks.
     Dead { reason: String, disable: bool },
+    /// There was no attempt: due as before.
+    GivenBack,
 }
 
 /// Who claims, how much, and for how long.
@@ -53,6 +57,15 @@ pub struct Claim<'a> {
     pub most: usize,
     pub lease: Span,
     pub now: Timestamp,
+}
+
+/// What is claimed beyond the room that there is now, by channels that will soon have it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ahead<'a> {
+    /// How much of each.
+    pub channels: &'a [(Channel, usize)],
+    /// The most in all.
+    pub most: usize,
 }
 
 impl Store {
@@ -67,7 +80,7 @@ impl Store {
     pub fn claim(&mut self, claim: Claim<'_>, room: impl Fn(&Channel) -> usize) -> Result<Vec<Claimed>, StoreError> {
         let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = begin.map_err(step("begin claiming deliveries"))?;
-        let claimed = claim_within(&transaction, claim, room)?;
+        let claimed = claim_within(&transaction, claim, room, Ahead::default())?;
         transaction.commit().map_err(step("commit the leases"))?;
         Ok(claimed)
     }
@@ -92,13 +105,33 @@ impl Store {
         settled: &[(i64, Settlement)],
         claim: Claim<'_>,
         room: impl Fn(&Channel) -> usize,
+        ahead: Ahead<'_>,
     ) -> Result<Vec<Claimed>, StoreError> {
         let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = begin.map_err(step("begin settling deliveries"))?;
         settle_within(&transaction, claim.owner, settled, claim.now)?;
-        let claimed = claim_within(&transaction, claim, room)?;
+        let claimed = claim_within(&transaction, claim, room, ahead)?;
         transaction.commit().map_err(step("commit the settled deliveries and the leases"))?;
         Ok(claimed)
+    }
+
+    /// Of these deliveries those that are not to be attempted any more: no longer this owner's, or of a subscriber who was
+    /// paused, disabled or removed.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be read.
+    pub fn called_back(&self, owner: &str, delivery_keys: &[i64]) -> Result<Vec<i64>, StoreError> {
+        let read = || -> rusqlite::Result<Vec<i64>> {
+            let mut look = self.connection.prepare_cached(queries::STILL_CLAIMED)?;
+            let mut gone = Vec::new();
+            for key in delivery_keys {
+                if !look.exists(params![key, owner])? {
+                    gone.push(*key);
+                }
+            }
+            Ok(gone)
+        };
+        read().map_err(step("look whether deliveries are still to be attempted"))
     }
 
     /// Gives up what waits for a channel since before `before`, except for paused or disabled subscribers: how many.
@@ -149,7 +182,7 @@ impl Store {
 
 /// A due delivery's place in the order: the larger magnitude first, an unknown one last, then what is due the longest.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Place {
+pub struct Place {
     magnitude: f64,
     due_at: i64,
     delivery_key: i64,
@@ -175,23 +208,33 @@ fn claim_within(
     transaction: &Transaction<'_>,
     claim: Claim<'_>,
     room: impl Fn(&Channel) -> usize,
+    ahead: Ahead<'_>,
 ) -> Result<Vec<Claimed>, StoreError> {
     if take_back_leases(transaction, Letters::Outbox, claim.now)? > 0 {
         drop_of_the_gone(transaction, Waiting::All, claim.now)?;
     }
     let places = first_in_line(transaction, claim, room).map_err(step("find due deliveries"))?;
+    let mut claimed = claim_places(transaction, claim, places)?;
+    if !ahead.channels.is_empty() && ahead.most > 0 {
+        let places = next_in_line(transaction, claim.now, ahead).map_err(step("find due deliveries"))?;
+        claimed.extend(claim_places(transaction, claim, places)?);
+    }
+    Ok(claimed)
+}
+
+/// Leases what is at these places, as far as it can be read.
+fn claim_places(transaction: &Transaction<'_>, claim: Claim<'_>, places: Vec<Place>) -> Result<Vec<Claimed>, StoreError> {
     let mut claimed = Vec::with_capacity(places.len());
+    let mut read = transaction.prepare_cached(queries::CLAIMED).map_err(step("read a due delivery"))?;
     for place in places {
-        let read = transaction
-            .prepare_cached(queries::CLAIMED)
-            .and_then(|mut statement| statement.query_row([place.delivery_key], |row| Ok(claimed_from_row(row))));
-        match read.map_err(step("read a due delivery"))? {
-            Ok(found) => claimed.push(found),
+        let found = read.query_row([place.delivery_key], |row| Ok(claimed_from_row(row, place)));
+        match found.map_err(step("read a due delivery"))? {
+            Ok(found) => {
+                lease(transaction, Letters::Outbox, found.delivery_key, claim)?;
+                claimed.push(found);
+            }
             Err(fault) => bury(transaction, place.delivery_key, &fault, claim.now)?,
         }
-    }
-    for found in &claimed {
-        lease(transaction, Letters::Outbox, found.delivery_key, claim)?;
     }
     Ok(claimed)
 }
@@ -242,6 +285,7 @@ pub(super) fn settle_one(
     now: Timestamp,
 ) -> Result<bool, StoreError> {
     let (status, due_at, detail) = match settlement {
+        Settlement::GivenBack => return give_back(transaction, letters, owner, *key),
         Settlement::Delivered { detail } => ("delivered", None, detail),
         Settlement::Retry { at, reason } => ("due", Some(*at), reason),
         Settlement::Dead { reason, .. } => ("dead", None, reason),
@@ -267,7 +311,7 @@ fn first_in_line(
     claim: Claim<'_>,
     room: impl Fn(&Channel) -> usize,
 ) -> rusqlite::Result<Vec<Place>> {
-    let mut best: BinaryHeap<Place> = BinaryHeap::new();
+    let mut best = Best { places: BinaryHeap::new(), most: claim.most };
     let mut next_channel = transaction.prepare_cached(queries::NEXT_CHANNEL)?;
     let mut due = transaction.prepare_cached(queries::DUE)?;
     let mut after: Option<String> = None;
@@ -275,8 +319,36 @@ fn first_in_line(
         next_channel.query_row([after.as_deref().unwrap_or_default()], |row| row.get::<_, String>(0)).optional()?
     {
         let channel = Channel::from_text(name.clone());
-        let mut left = room(&channel).min(claim.most);
-        let mut rows = due.query(named_params! { ":channel": name, ":now": At(claim.now) })?;
+        best.add(&mut due, &channel, room(&channel), claim.now)?;
+        after = Some(name);
+    }
+    Ok(best.places.into_sorted_vec())
+}
+
+/// The same among some channels.
+fn next_in_line(transaction: &Transaction<'_>, now: Timestamp, ahead: Ahead<'_>) -> rusqlite::Result<Vec<Place>> {
+    let mut best = Best { places: BinaryHeap::new(), most: ahead.most };
+    let mut due = transaction.prepare_cached(queries::DUE)?;
+    for (channel, room) in ahead.channels {
+        best.add(&mut due, channel, *room, now)?;
+    }
+    Ok(best.places.into_sorted_vec())
+}
+
+/// The first places found so far, the last of them on top.
+struct Best {
+    places: BinaryHeap<Place>,
+    most: usize,
+}
+
+impl Best {
+    /// Takes in what is due by a channel, as far as it has room.
+    fn add(&mut self, due: &mut CachedStatement<'_>, channel: &Channel, room: usize, now: Timestamp) -> rusqlite::Result<()> {
+        let mut left = room.min(self.most);
+        if left == 0 {
+            return Ok(());
+        }
+        let mut rows = due.query(named_params! { ":channel": channel.as_str(), ":now": At(now) })?;
         while left > 0
             && let Some(row) = rows.next()?
         {
@@ -286,19 +358,18 @@ fn first_in_line(
                 due_at: row.get("due_at")?,
                 delivery_key: row.get("delivery_key")?,
             };
-            if best.len() >= claim.most {
+            if self.places.len() >= self.most {
                 // The channel's further rows come after this one.
-                if best.peek().is_none_or(|last| *last < place) {
+                if self.places.peek().is_none_or(|last| *last < place) {
                     break;
                 }
-                best.pop();
+                self.places.pop();
             }
-            best.push(place);
+            self.places.push(place);
             left -= 1;
         }
-        after = Some(name);
+        Ok(())
     }
-    Ok(best.into_sorted_vec())
 }
 
 fn settle_within(
@@ -310,7 +381,7 @@ fn settle_within(
     for one in settled {
         let (delivery_key, settlement) = one;
         let was_ours = settle_one(transaction, Letters::Outbox, owner, one, now)?;
-        if let Settlement::Retry { .. } = settlement {
+        if let Settlement::Retry { .. } | Settlement::GivenBack = settlement {
             // Whoever left while the attempt was under way gets no further one.
             drop_of_the_gone(transaction, Waiting::One(*delivery_key), now)?;
         }
@@ -327,6 +398,17 @@ fn settle_within(
         }
     }
     Ok(())
+}
+
+/// Makes a message due as if it had not been leased: whether the lease was still this owner's.
+fn give_back(transaction: &Transaction<'_>, letters: Letters, owner: &str, key: i64) -> Result<bool, StoreError> {
+    let sql = format!(
+        "UPDATE {} SET status = 'due', attempts = max(attempts - 1, 0), lease_owner = NULL, lease_until = NULL
+         WHERE delivery_key = ?1 AND status = 'leased' AND lease_owner = ?2",
+        letters.table()
+    );
+    let given_back = transaction.prepare_cached(&sql).and_then(|mut statement| statement.execute(params![key, owner]));
+    given_back.map(|changed| changed == 1).map_err(step("give a delivery back"))
 }
 
 /// Makes a delivery that cannot be read a dead letter.
@@ -346,11 +428,12 @@ struct WhereTo {
     preset: Preset,
 }
 
-fn claimed_from_row(row: &Row<'_>) -> rusqlite::Result<Claimed> {
+fn claimed_from_row(row: &Row<'_>, place: Place) -> rusqlite::Result<Claimed> {
     let attempts: i64 = row.get("attempts")?;
     let WhereTo { destination, preset } = row.get::<_, Json<WhereTo>>("settings")?.0;
     Ok(Claimed {
         delivery_key: row.get("delivery_key")?,
+        place,
         channel: Channel::from_text(row.get("channel")?),
         alert: row.get::<_, Json<Alert>>("alert")?.0,
         enrolment: Enrolment { number: row.get("subscriber_key")?, at: row.get::<_, At>("enrolled_at")?.0 },

@@ -5,7 +5,7 @@ use rusqlite::{OptionalExtension, Row};
 use super::queries::quake_of;
 use super::rows::{At, Json, Word, optional_at};
 use super::subscribers::SubscriberKey;
-use super::{Store, StoreError, step};
+use super::{Store, StoreError, queries, step};
 use crate::event::{Event, EventId};
 use crate::plan::{Outcome, UpdateOutcome};
 use crate::time::Timestamp;
@@ -142,12 +142,10 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be read.
     pub fn counts(&self, key: SubscriberKey) -> Result<SubscriberCounts, StoreError> {
-        let outcomes = "SELECT outcome, count(*) FROM decisions WHERE subscriber_key = ?1 GROUP BY outcome";
-        let outcomes = self.grouped(outcomes, key).map_err(step("count decisions"))?;
+        let outcomes = self.grouped(queries::COUNT_OUTCOMES, key).map_err(step("count decisions"))?;
         let updates = "SELECT outcome, count(*) FROM updates WHERE subscriber_key = ?1 GROUP BY outcome";
         let updates = self.grouped(updates, key).map_err(step("count updates"))?;
-        let messages = "SELECT status, count(*) FROM outbox WHERE subscriber_key = ?1 GROUP BY status";
-        let messages = self.grouped(messages, key).map_err(step("count deliveries"))?;
+        let messages = self.grouped(queries::COUNT_MESSAGES, key).map_err(step("count deliveries"))?;
         let of = |counts: &[(String, u64)], word: &str| counts.iter().filter(|(found, _)| found == word).map(|(_, n)| n).sum();
         Ok(SubscriberCounts {
             outcomes: Outcome::ALL.map(|outcome| of(&outcomes, outcome.name())),

@@ -12,6 +12,7 @@ mod ledger;
 mod lock;
 mod notices;
 mod outbox;
+mod prune;
 mod queries;
 mod report;
 mod rows;
@@ -20,24 +21,26 @@ mod subscribers;
 mod unlinked;
 mod unsubscribe;
 mod updates;
+mod upgrade;
 mod withdrawals;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::time::Timestamp;
 
 pub use backup::{BackupPart, FromBackup};
 pub use changes::Judging;
 pub use decisions::{Candidate, Chunk, DispatchTask, Waking};
-pub use deliveries::{Claim, Claimed, Settlement};
+pub use deliveries::{Ahead, Claim, Claimed, Place, Settlement};
 pub use events::Ingested;
 pub use ledger::{HistoryRow, LedgerRow, SubscriberCounts, UpdateRow};
 pub use lock::DaemonLock;
 pub use notices::{ClaimedNotice, NoticeCounts, NoticeRow};
 pub use outbox::{DeliveryStatus, OutboxRow, Retried};
+pub use prune::{PruneCursor, Pruned};
 pub use report::SubscriberReport;
 pub use status::StoreStatus;
 pub use subscribers::{StoredSubscriber, SubscriberKey};
@@ -50,6 +53,12 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 const LOG_ATTEMPTS: u32 = 1_000;
 const LOG_PAUSE: Duration = Duration::from_millis(10);
 
+/// What a connection keeps of the database in memory at most: more than a transaction changes.
+const CACHE_KIB: i64 = 32 * 1_024;
+/// How long the log becomes before it is moved into the database, so that a page that changes again and again is moved once:
+/// 32 MiB.
+const CHECKPOINT_PAGES: i64 = 8_192;
+
 /// The migrations in order; `user_version` counts those applied.
 const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0001_first.sql"),
@@ -59,10 +68,8 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0005_outbox.sql"),
     include_str!("../../migrations/0006_unsubscribe.sql"),
     include_str!("../../migrations/0007_notices.sql"),
+    include_str!("../../migrations/0009_retention.sql"),
 ];
-
-/// The `application_id` that the first migration writes into the file.
-const APPLICATION_ID: i64 = 0x7468_726F;
 
 /// One connection to the database.
 pub struct Store {
@@ -83,6 +90,8 @@ pub enum StoreError {
     Foreign { path: PathBuf },
     #[error("cannot bring the database {path} to the current schema")]
     Migrate { path: PathBuf, source: rusqlite::Error },
+    #[error("the database {path} is not brought to the current schema, because it cannot be copied to {copy} before")]
+    CopyBefore { path: PathBuf, copy: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("cannot {step}")]
     Sql { step: &'static str, source: rusqlite::Error },
     #[error("the copy {path} is not sound: {fault}")]
@@ -109,11 +118,13 @@ pub enum StoreError {
 }
 
 impl Store {
-    /// Opens the database, creates it if there is none, and brings its schema up to date.
+    /// Opens the database, creates it if there is none, and brings its schema up to date; what it was before is copied
+    /// beside it first.
     ///
     /// # Errors
-    /// [`StoreError::Newer`] if a newer throttler wrote it, [`StoreError::Foreign`] if another program; [`StoreError::Open`] or [`StoreError::Migrate`] otherwise. The
-    /// data are as they were then.
+    /// [`StoreError::Newer`] if a newer throttler wrote it, [`StoreError::Foreign`] if another program;
+    /// [`StoreError::CopyBefore`] if there is no room for the copy; [`StoreError::Open`] or [`StoreError::Migrate`]
+    /// otherwise. The data are as they were then.
     pub fn open(path: &Path) -> Result<Store, StoreError> {
         let wrap = |source| StoreError::Open { path: path.to_owned(), source };
         Store::over(Connection::open(path).map_err(wrap)?, path)
@@ -133,10 +144,10 @@ impl Store {
         let wrap = |source| StoreError::Open { path: path.to_owned(), source };
         connection.busy_timeout(BUSY_TIMEOUT).map_err(wrap)?;
         // Looks before it writes: what is not ours stays as it is.
-        let version = schema_version(&connection, path)?;
+        let version = upgrade::schema_version(&connection, path)?;
         configure(&connection).map_err(wrap)?;
         if version < MIGRATIONS.len() {
-            migrate(&mut connection, path)?;
+            upgrade::migrate(&mut connection, path)?;
         }
         let installation = events::installation_key(&connection)?;
         Ok(Store { connection, installation })
@@ -157,6 +168,8 @@ impl Store {
 fn configure(connection: &Connection) -> rusqlite::Result<()> {
     use_write_ahead_log(connection)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
+    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(())
@@ -175,34 +188,6 @@ fn use_write_ahead_log(connection: &Connection) -> rusqlite::Result<()> {
             done => return done,
         }
     }
-}
-
-/// How many migrations were applied; none to a new file.
-fn schema_version(connection: &Connection, path: &Path) -> Result<usize, StoreError> {
-    let wrap = |source| StoreError::Open { path: path.to_owned(), source };
-    let number = |sql| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(wrap);
-    if number("SELECT count(*) FROM sqlite_schema")? == 0 {
-        return Ok(0);
-    }
-    if number("PRAGMA application_id")? != APPLICATION_ID {
-        return Err(StoreError::Foreign { path: path.to_owned() });
-    }
-    let found = number("PRAGMA user_version")?;
-    let known = usize::try_from(found).ok().filter(|found| *found <= MIGRATIONS.len());
-    known.ok_or(StoreError::Newer { path: path.to_owned(), found, known: MIGRATIONS.len() })
-}
-
-/// Applies the migrations that are missing, in one transaction.
-fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
-    let wrap = |source| StoreError::Migrate { path: path.to_owned(), source };
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(wrap)?;
-    // Asked again under the lock: another process may have been quicker.
-    let applied = schema_version(&transaction, path)?;
-    for migration in &MIGRATIONS[applied..] {
-        transaction.execute_batch(migration).map_err(wrap)?;
-    }
-    let version = format!("PRAGMA user_version = {}", MIGRATIONS.len());
-    transaction.execute_batch(&version).and_then(|()| transaction.commit()).map_err(wrap)
 }
 
 /// Names the step in which SQL failed.

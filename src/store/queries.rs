@@ -22,13 +22,15 @@ pub(super) const NEXT_DISPATCH: &str = "SELECT e.event_key, e.body, q.first_seen
     FROM events AS e CROSS JOIN events AS q ON q.event_key = coalesce(e.duplicate_of, e.event_key)
     WHERE e.dispatch_from IS NOT NULL ORDER BY e.magnitude DESC, e.origin_at LIMIT 1";
 
-/// The next active subscribers without a decision on an event's quake.
-pub(super) const CANDIDATES: &str = concat!(
-    "SELECT * FROM subscribers AS s
-    WHERE subscriber_key >= :from AND standing = 'active' AND removed_at IS NULL
-      AND NOT EXISTS (SELECT 1 FROM decisions AS d WHERE d.subscriber_key = s.subscriber_key AND d.event_key IN ",
-    quake_of!(":event"),
-    ") ORDER BY subscriber_key LIMIT :chunk"
+/// The next active subscribers.
+pub(super) const CANDIDATES: &str = "SELECT * FROM subscribers
+    WHERE subscriber_key >= ?1 AND standing = 'active' AND removed_at IS NULL ORDER BY subscriber_key LIMIT ?2";
+
+/// The subscribers in a range with a decision on an event's quake.
+pub(super) const DECIDED: &str = concat!(
+    "SELECT subscriber_key FROM decisions
+    WHERE subscriber_key >= ?2 AND subscriber_key < ?3 AND event_key IN ",
+    quake_of!("?1")
 );
 
 /// What was known at an instant of an event's quake.
@@ -107,7 +109,7 @@ pub(super) const LARGEST_WAITING_UPDATE: &str = "SELECT e.event_key, e.body,
 /// What is withheld from a subscriber and still to be told.
 pub(super) const HELD: &str =
     "SELECT event_key, body, decided_at, outcome = 'held', unconfirmed FROM decisions JOIN events USING (event_key)
-    WHERE subscriber_key = ?1 AND outcome IN ('pending', 'waiting', 'held') ORDER BY decided_at, event_key LIMIT ?2";
+    WHERE subscriber_key = ?1 AND (outcome = 'pending' OR outcome = 'waiting' OR outcome = 'held') ORDER BY decided_at, event_key LIMIT ?2";
 
 /// The next channel for which something waits.
 pub(super) const NEXT_CHANNEL: &str = "SELECT channel FROM outbox WHERE status = 'due' AND channel > ?1 ORDER BY channel LIMIT 1";
@@ -123,6 +125,10 @@ pub(super) const CLAIMED: &str = "SELECT o.delivery_key, o.channel, o.alert, o.a
         coalesce(o.retried_at, o.created_at) AS waits_since, s.settings, s.secret,
         s.subscriber_key, s.created_at AS enrolled_at
     FROM outbox AS o JOIN subscribers AS s USING (subscriber_key) WHERE o.delivery_key = ?1";
+
+/// Whether a claimed delivery is still its owner's and its subscriber's to get.
+pub(super) const STILL_CLAIMED: &str = "SELECT 1 FROM outbox AS o CROSS JOIN subscribers AS s USING (subscriber_key)
+    WHERE o.delivery_key = ?1 AND o.status = 'leased' AND o.lease_owner = ?2 AND s.standing = 'active' AND s.removed_at IS NULL";
 
 /// When something becomes due next, or a lease runs out, after an instant.
 pub(super) const NEXT_DUE: &str = "SELECT min(at) AS at FROM (
@@ -142,6 +148,40 @@ pub(super) const TOLD_EVENTS: &str = "SELECT body FROM events
                                         SELECT m.event_key FROM events AS m WHERE m.merged_into = events.event_key)
                     AND d.outcome IN ('alerted', 'digested'))
     ORDER BY origin_at DESC LIMIT ?2";
+
+/// The first event from a place on that has not changed since an instant, nor what it was merged into, and about which
+/// nobody is still to be asked or told.
+pub(super) const PRUNABLE_EVENT: &str = "SELECT event_key, changed_at FROM events AS e
+    WHERE (pruned_at IS NULL OR pruned_at < changed_at) AND changed_at < :before AND changed_at >= :changed_at
+      AND (changed_at > :changed_at OR event_key >= :event)
+      AND dispatch_from IS NULL AND update_from IS NULL AND confirm_by IS NULL
+      AND coalesce((SELECT changed_at FROM events WHERE event_key = e.merged_into), 0) < :before
+    ORDER BY changed_at, event_key LIMIT 1";
+
+/// Deletes updates of an event that are settled.
+pub(super) const PRUNE_UPDATES: &str = "DELETE FROM updates WHERE update_key IN (
+      SELECT u.update_key FROM updates AS u LEFT JOIN outbox AS o USING (delivery_key)
+      WHERE u.event_key = :event AND u.decided_at < :before AND u.outcome <> 'waiting'
+        AND (u.delivery_key IS NULL OR o.settled_at < :before) LIMIT :step)
+    RETURNING delivery_key";
+
+/// The decisions on an event of the next subscribers, and whether they may go: settled, without updates, and not what an
+/// update that waits may refer to.
+pub(super) const PRUNABLE_DECISIONS: &str = "SELECT d.subscriber_key, d.delivery_key,
+      d.decided_at < :before AND d.outcome NOT IN ('pending', 'waiting', 'held')
+        AND (d.delivery_key IS NULL OR coalesce(o.settled_at < :before, FALSE))
+        AND NOT EXISTS (SELECT 1 FROM updates AS u WHERE u.subscriber_key = d.subscriber_key
+                        AND u.event_key IN (:event, (SELECT merged_into FROM events WHERE event_key = :event)))
+        AND NOT EXISTS (SELECT 1 FROM updates AS u WHERE u.subscriber_key = d.subscriber_key AND u.outcome = 'waiting')
+    FROM decisions AS d LEFT JOIN outbox AS o USING (delivery_key)
+    WHERE d.event_key = :event AND d.subscriber_key >= :from ORDER BY d.subscriber_key LIMIT :step";
+
+/// A subscriber's decisions by outcome, found event by event.
+pub(super) const COUNT_OUTCOMES: &str = "SELECT d.outcome, count(*)
+    FROM events AS e CROSS JOIN decisions AS d USING (event_key) WHERE d.subscriber_key = ?1 GROUP BY d.outcome";
+
+/// A subscriber's messages by status.
+pub(super) const COUNT_MESSAGES: &str = "SELECT status, count(*) FROM outbox WHERE subscriber_key = ?1 GROUP BY status";
 
 /// Dead letters that were not noticed yet, with whose they are.
 pub(super) const UNNOTICED: &str = "SELECT o.delivery_key, o.subscriber_key, o.channel, o.settled_at, o.detail,
@@ -210,6 +250,7 @@ mod tests {
             ("TOLD_EVENTS", TOLD_EVENTS, vec![], false),
             ("NEXT_DISPATCH", NEXT_DISPATCH, vec!["SCAN e USING INDEX events_to_dispatch"], false),
             ("CANDIDATES", CANDIDATES, vec![], false),
+            ("DECIDED", DECIDED, vec![], false),
             ("EARLIER_VERSIONS", EARLIER_VERSIONS, vec![], false),
             // Few lie around one origin.
             ("AROUND", AROUND, vec![], true),
@@ -229,7 +270,14 @@ mod tests {
             ("NEXT_CHANNEL", NEXT_CHANNEL, vec![], false),
             ("DUE", DUE, vec![], false),
             ("CLAIMED", CLAIMED, vec![], false),
+            ("STILL_CLAIMED", STILL_CLAIMED, vec![], false),
             ("NEXT_DUE", NEXT_DUE, vec![], false),
+            ("PRUNABLE_EVENT", PRUNABLE_EVENT, vec![], false),
+            ("PRUNE_UPDATES", PRUNE_UPDATES, vec![], false),
+            ("PRUNABLE_DECISIONS", PRUNABLE_DECISIONS, vec![], false),
+            // Events are few beside decisions; a subscriber's rows are looked up for each.
+            ("COUNT_OUTCOMES", COUNT_OUTCOMES, vec!["SCAN e USING COVERING INDEX events_by_origin"], false),
+            ("COUNT_MESSAGES", COUNT_MESSAGES, vec![], false),
             ("UNNOTICED", UNNOTICED, vec!["SCAN o USING INDEX outbox_unnoticed"], false),
             ("KNOWN_DEAD", KNOWN_DEAD, vec![], false),
             ("DAYS_OF_RANGE", DAYS_OF_RANGE, vec![], false),

@@ -223,7 +223,7 @@ impl Version<'_> {
         let delivery = match &plan.message {
             Some(message) => {
                 let alert_id = format!("{installation}-{}-{}-{}", self.subscriber.0, self.event_key, self.revision.ticks());
-                Some(write_message(transaction, self.subscriber, &subscriber, message, alert_id, now)?)
+                Some(write_message(transaction, self.subscriber, &subscriber, message, &alert_id, now)?)
             }
             None => None,
         };

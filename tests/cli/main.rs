@@ -18,12 +18,14 @@ mod questions;
 #[allow(dead_code, reason = "its failures are for the tests of the pipeline")]
 mod receiver;
 mod report;
+mod retention;
 #[path = "../delivery/smtp_server.rs"]
 #[allow(dead_code, reason = "its faults are for the tests of delivery")]
 mod smtp_server;
 mod status;
 mod storage;
 mod subscribers;
+mod upgrade;
 #[path = "../feed/usgs.rs"]
 #[allow(dead_code, reason = "its summary feeds are for the tests of the pipeline")]
 mod usgs;

@@ -238,7 +238,7 @@ fn an_empty_ledger_says_so() {
     assert_eq!(place.run(&["ledger"]).ok(), "0 decisions, 0 of them refused by the limiter\n");
     assert_eq!(
         place.run(&["ledger", "--format", "json", "--subscriber", "anna"]).json(),
-        serde_json::json!({ "decisions": [], "updates": [] })
+        serde_json::json!({ "ledger_from": null, "decisions": [], "updates": [] })
     );
 }
 

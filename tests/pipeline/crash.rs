@@ -164,7 +164,7 @@ async fn run(crash_after: Option<usize>) -> (Left, BTreeMap<String, usize>, usiz
 
 #[tokio::test]
 async fn a_crash_after_any_step_loses_nothing_and_repeats_at_most_what_was_under_way() {
-    let (expected, times, steps) = run(None).await;
+    let (expected, times, steps) = Box::pin(run(None)).await;
     assert!(times.values().all(|times| *times == 1), "{times:?}");
     assert_eq!(expected.decisions.len(), 12, "four events for three subscribers: {expected:#?}");
     for what in ["sent", "superseded"] {
@@ -172,7 +172,7 @@ async fn a_crash_after_any_step_loses_nothing_and_repeats_at_most_what_was_under
     }
     let mut repeats = 0;
     for crash_after in 1..=steps {
-        let (left, times, _) = run(Some(crash_after)).await;
+        let (left, times, _) = Box::pin(run(Some(crash_after))).await;
         assert_eq!(left, expected, "after step {crash_after} of {steps}");
         let repeated: Vec<_> = times.iter().filter(|(_, times)| **times > 1).collect();
         assert!(repeated.len() <= 1 && repeated.iter().all(|(_, times)| **times == 2), "after step {crash_after}: {repeated:?}");

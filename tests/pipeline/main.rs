@@ -1,6 +1,7 @@
 //! The pipeline as it runs, with the time set by hand: from a feed's file through a database on disk to receivers on loopback and a
 //! directory of messages.
 
+mod ahead;
 mod backup;
 mod books;
 mod changes;
@@ -16,10 +17,12 @@ mod opening;
 mod outbox;
 mod quiet;
 mod receiver;
+mod retention;
 mod rig;
 mod stored_replay;
 mod unlinked;
 mod updates;
+mod upgrade;
 #[path = "../feed/usgs.rs"]
 #[allow(dead_code, reason = "its catalogues are for the tests of the feed")]
 mod usgs;

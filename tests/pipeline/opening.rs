@@ -1,4 +1,4 @@
-//! Opening a database: ours, an older one, a newer one, another program's, none at all; and one daemon only.
+//! Opening a database: ours, a newer one, another program's, none at all; and one daemon only. Older ones: `upgrade.rs`.
 
 use std::error::Error;
 use std::fs;
@@ -9,7 +9,8 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 use throttler::store::{DaemonLock, Store, StoreError};
 
-use crate::rig::{Quake, Rig, mailed, start};
+use crate::rig::{mailed, start};
+use crate::upgrade::migrations;
 
 fn directory() -> TempDir {
     TempDir::new().expect("a directory")
@@ -25,76 +26,6 @@ fn refused(path: &Path) -> String {
         Ok(_) => panic!("{} opens", path.display()),
         Err(fault) => message(&fault),
     }
-}
-
-/// All that makes the schema.
-fn schema(path: &Path) -> Vec<(String, String, Option<String>)> {
-    let connection = Connection::open(path).expect("opens");
-    let mut read = connection.prepare("SELECT type, name, sql FROM sqlite_schema ORDER BY type, name").expect("sql");
-    let rows = read.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).expect("rows");
-    rows.collect::<Result<_, _>>().expect("rows")
-}
-
-/// The migrations as files, in order.
-fn migrations() -> Vec<String> {
-    let mut files: Vec<_> = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations"))
-        .expect("the migrations")
-        .map(|entry| entry.expect("an entry").path())
-        .collect();
-    files.sort();
-    files.iter().map(|file| fs::read_to_string(file).expect("a migration")).collect()
-}
-
-#[test]
-fn every_older_version_is_brought_to_the_schema_of_a_fresh_one() {
-    let directory = directory();
-    let fresh = directory.path().join("fresh.db");
-    drop(Store::open(&fresh).expect("a fresh database"));
-    let migrations = migrations();
-    for version in 0..=migrations.len() {
-        let path = directory.path().join(format!("version{version}.db"));
-        let connection = Connection::open(&path).expect("opens");
-        for migration in &migrations[..version] {
-            connection.execute_batch(migration).expect("an applied migration");
-        }
-        connection.pragma_update(None, "user_version", i64::try_from(version).expect("small")).expect("the version");
-        drop(connection);
-        drop(Store::open(&path).unwrap_or_else(|fault| panic!("version {version}: {}", message(&fault))));
-        assert_eq!(schema(&path), schema(&fresh), "version {version}");
-        let connection = Connection::open(&path).expect("opens");
-        let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).expect("the version");
-        assert_eq!(found, i64::try_from(migrations.len()).expect("small"), "every file is applied");
-    }
-}
-
-#[tokio::test]
-async fn what_an_older_version_decided_is_still_there() {
-    let mut rig = Rig::with(&[mailed("anna")]).await;
-    rig.see(&[Quake::new(&rig, "us1", 5.1, 1)]).await;
-    let before = rig.ledger();
-    let exported: String = rig.sql().query_row("SELECT settings FROM subscribers", [], |row| row.get(0)).expect("settings");
-    assert!(!exported.contains("quiet"), "as an older version wrote it: {exported}");
-    rig.open = None;
-    // The same rows in the tables of the first version.
-    let old = rig.path("old.db");
-    let connection = Connection::open(&old).expect("opens");
-    connection.execute_batch(&migrations()[0]).expect("the first version");
-    connection.execute("ATTACH ?1 AS new", [rig.path("throttler.db").display().to_string()]).expect("attached");
-    for table in ["installation", "events", "event_ids", "revisions", "subscribers", "outbox", "decisions"] {
-        let sql = format!(
-            "SELECT group_concat(old.name) FROM pragma_table_info('{table}', 'main') AS old
-             JOIN pragma_table_info('{table}', 'new') AS new ON new.name = old.name"
-        );
-        let columns: String = connection.query_row(&sql, [], |row| row.get(0)).expect("columns");
-        let copy = format!("INSERT INTO main.{table} ({columns}) SELECT {columns} FROM new.{table}");
-        connection.execute(&copy, []).expect(table);
-    }
-    connection.pragma_update(Some("main"), "user_version", 1).expect("the version");
-    drop(connection);
-    fs::rename(&old, rig.path("throttler.db")).expect("put in place");
-    rig.restart().await;
-    assert_eq!(format!("{:?}", rig.ledger()), format!("{before:?}"));
-    rig.check_books();
 }
 
 #[test]

@@ -51,13 +51,24 @@ pub(super) fn list(store: &Store, format: Format) -> Result<(), Failure> {
 
 pub(super) fn one(store: &Store, name: &SubscriberName, with_secret: bool, format: Format) -> Result<(), Failure> {
     let stored = store.subscriber(name)?;
-    let counts = store.counts(stored.key)?;
+    let (counts, reaches) = (store.counts(stored.key)?, store.ledger_from()?);
     let now = SystemClock.now();
     let outlook = stored.limiter_at(now).map(|limiter| limiter.outlook(now, stored.subscriber.policy.request(None)));
     let secret = if with_secret { store.secret(name)? } else { None };
     match format {
-        Format::Json => output::print_json(&as_json(&stored, &outlook, &counts, secret.as_deref(), now)),
-        Format::Text => output::print(&as_text(&stored, &outlook, &counts, secret.as_deref(), now)),
+        Format::Json => {
+            let mut value = as_json(&stored, &outlook, &counts, secret.as_deref(), now);
+            value["ledger_from"] = json!(reaches);
+            output::print_json(&value)
+        }
+        Format::Text => {
+            let mut text = as_text(&stored, &outlook, &counts, secret.as_deref(), now);
+            // Of a subscriber that came later everything is there.
+            if let Some(reaches) = reaches.filter(|reaches| *reaches > stored.created_at) {
+                text = format!("{text}\nDecisions and messages since {reaches}: so far the ledger reaches back.\n");
+            }
+            output::print(&text)
+        }
     }
 }
 

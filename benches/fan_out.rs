@@ -1,0 +1,264 @@
+//! One event to very many subscribers, then a sequence: how long it takes to decide and commit, until the first message
+//! leaves, and what it takes of memory and disk.
+//!
+//! `cargo run --release --example fan_out -- [SUBSCRIBERS] [EVENTS] [DIRECTORY]`
+//!
+//! By default a million subscribers and a burst of 38 events in an hour. The database lies in a new directory within
+//! `DIRECTORY` (default: the temporary one). Interests, limiters and destinations vary. The clock of the pipeline is moved by
+//! hand; what is measured is the system's.
+
+mod receiver;
+
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use throttler::clock::{Clock, ManualClock, SystemClock};
+use throttler::daemon::{Database, Deliverer, Dispatched, dispatch};
+use throttler::delivery::{Delivery, EmailChannel, WebhookSecret, WebhookSender, WebhookSettings};
+use throttler::event::{Coordinates, Event, Magnitude};
+use throttler::identity::unlinked::Likeness;
+use throttler::interest::{Interest, Radius, Region};
+use throttler::limiter::{Algorithm, Limit, Policy};
+use throttler::news::{EventRules, FirstRun};
+use throttler::store::Store;
+use throttler::subscriber::{Destination, Excess, Mode, Preset, Subscriber, Updates};
+use throttler::time::{Span, Timestamp};
+
+use receiver::{Kind, processor_time, start_receiver};
+
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+/// Subscribers that are added in one transaction.
+const BATCH: usize = 10_000;
+/// How long after the one before each event of the burst comes, in seconds.
+const APART: u64 = 95;
+/// The feed that the events are recorded of.
+const FEED: &str = "file:///fan-out";
+
+fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let mut number = |default| arguments.next().map_or(Ok(default), |text| text.parse::<usize>());
+    let (subscribers, events) = (number(1_000_000)?, number(38)?);
+    let within = arguments.next().map_or_else(std::env::temp_dir, Into::into);
+    // Only a second installation fails, and then the first one serves.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let directory = tempfile::tempdir_in(within)?;
+    let received = Arc::new(AtomicU64::new(0));
+    let port = start_receiver(Kind::Webhooks, Arc::clone(&received))?;
+    let clock = Arc::new(ManualClock::at(SystemClock.now()));
+    let bench = Bench { path: directory.path().join("throttler.db"), clock, received };
+    bench.fill(subscribers, port)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(bench.run(subscribers, events))
+}
+
+struct Bench {
+    path: std::path::PathBuf,
+    clock: Arc<ManualClock>,
+    received: Arc<AtomicU64>,
+}
+
+/// What was measured of one piece of work.
+struct Watch {
+    start: Timestamp,
+    processor: f64,
+}
+
+impl Watch {
+    fn start() -> Result<Watch> {
+        Ok(Watch { start: SystemClock.now(), processor: processor_time()? })
+    }
+
+    /// Seconds on the wall and of the processor.
+    fn read(&self) -> Result<(f64, f64)> {
+        let wall = SystemClock.now().since(self.start);
+        Ok((wall.ticks() as f64 / 1e6, processor_time()? - self.processor))
+    }
+}
+
+impl Bench {
+    fn fill(&self, subscribers: usize, port: u16) -> Result<()> {
+        let mut store = Store::open(&self.path)?;
+        store.record(FEED, None, &[], &rules(), self.clock.now())?;
+        for first in (0..subscribers).step_by(BATCH) {
+            let added: Result<Vec<_>> = (first..(first + BATCH).min(subscribers)).map(|at| subscriber(at, port)).collect();
+            store.add_subscribers(&added?, self.clock.now())?;
+        }
+        drop(store);
+        let bytes = size(&self.path)?;
+        println!("{subscribers} subscribers: {} MB, {} bytes each", bytes / 1_000_000, bytes / subscribers as u64);
+        Ok(())
+    }
+
+    async fn run(&self, subscribers: usize, events: usize) -> Result<()> {
+        let watch = Watch::start()?;
+        let mut store = Store::open(&self.path)?;
+        store.recover_leases(self.clock.now())?;
+        store.next_wake()?;
+        println!("start, until the stages run: {:.3} s", watch.read()?.0);
+        let database = Database::new(store);
+
+        let before = size(&self.path)?;
+        self.happens(&database, 0, 7.8).await?;
+        let (watch, decided) = (Watch::start()?, self.decide(&database).await?);
+        let (wall, processor) = watch.read()?;
+        let grown = size(&self.path)? - before;
+        println!(
+            "one event: {decided} decisions in {wall:.2} s, {:.0} a second, {:.2} µs of processor time and {} bytes each",
+            decided as f64 / wall,
+            processor * 1e6 / decided as f64,
+            grown / decided.max(1)
+        );
+        self.with_deliveries(&database).await?;
+        self.burst(&database, subscribers, events).await?;
+        println!("memory at most: {} MB", peak_memory()? / 1_000);
+        Ok(())
+    }
+
+    /// Another event, with deliveries beside the decisions: when the first leaves.
+    async fn with_deliveries(&self, database: &Database) -> Result<()> {
+        self.clock.set(self.clock.now().plus(Span::from_seconds(APART)));
+        self.happens(database, 1, 7.5).await?;
+        let mut deliverer = Deliverer::new(database.clone(), Arc::new(delivery()?), Arc::<ManualClock>::clone(&self.clock));
+        let watch = Watch::start()?;
+        let received = Arc::clone(&self.received);
+        let first = tokio::spawn(async move {
+            while received.load(Ordering::Relaxed) == 0 {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+            SystemClock.now()
+        });
+        let delivering = tokio::spawn(async move {
+            // What fails is told by the first message not arriving.
+            while deliverer.turn().await.is_ok() {
+                tokio::select! {
+                    () = deliverer.one_ended() => {}
+                    () = tokio::time::sleep(std::time::Duration::from_millis(5)) => {}
+                }
+            }
+        });
+        let decided = self.decide(database).await?;
+        let (wall, _) = watch.read()?;
+        let sent = self.received.load(Ordering::Relaxed);
+        let first = first.await?.since(watch.start);
+        delivering.abort();
+        // It was told to.
+        let _ = delivering.await;
+        println!(
+            "one event with deliveries beside: the first message arrived after {:.3} s, {decided} decisions took {wall:.2} s, \
+             {sent} messages had arrived by then",
+            first.ticks() as f64 / 1e6
+        );
+        Ok(())
+    }
+
+    /// A burst of events within an hour, without deliveries.
+    async fn burst(&self, database: &Database, subscribers: usize, events: usize) -> Result<()> {
+        let (before, watch) = (size(&self.path)?, Watch::start()?);
+        let (mut decided, mut slowest) = (0, 0.0_f64);
+        for at in 0..events {
+            self.clock.set(self.clock.now().plus(Span::from_seconds(APART)));
+            // Mostly small ones, as after a great earthquake.
+            let magnitude = [5.0, 5.2, 5.0, 5.4, 5.1, 6.2, 5.3, 5.6][at % 8];
+            self.happens(database, at + 2, magnitude).await?;
+            let watch = Watch::start()?;
+            decided += self.decide(database).await?;
+            slowest = slowest.max(watch.read()?.0);
+        }
+        let ((wall, processor), grown) = (watch.read()?, size(&self.path)? - before);
+        println!(
+            "{events} events to {subscribers} subscribers: {decided} decisions in {wall:.1} s, the slowest event {slowest:.2} s, \
+             {:.0} a second, {:.2} µs of processor time and {} bytes each; the database has {} MB",
+            decided as f64 / wall,
+            processor * 1e6 / decided.max(1) as f64,
+            grown / decided.max(1),
+            size(&self.path)? / 1_000_000
+        );
+        Ok(())
+    }
+
+    async fn happens(&self, database: &Database, at: usize, magnitude: f64) -> Result<()> {
+        let now = self.clock.now();
+        let event: Event = serde_json::from_value(serde_json::json!({
+            "id": format!("us{at}"), "ids": [format!("us{at}")], "origin_at": now, "updated_at": now, "magnitude": magnitude,
+            "magnitude_type": "mww", "place": "98 km E of Severo-Kuril'sk, Russia",
+            "coordinates": { "latitude": 52.5 + at as f64 / 10.0, "longitude": 160.3 }, "depth_km": 20.0, "kind": "earthquake",
+            "status": "automatic", "tsunami": false, "pager": null,
+            "url": format!("https://earthquake.usgs.gov/earthquakes/eventpage/us{at}"),
+        }))?;
+        database.with(move |store| store.record(FEED, None, &[event], &rules(), now)).await?;
+        Ok(())
+    }
+
+    /// Decides what is to be decided: for how many subscribers.
+    async fn decide(&self, database: &Database) -> Result<u64> {
+        let mut decided = 0;
+        dispatch::all(database, &*self.clock, |step| {
+            if let Dispatched::Decided { chunk, .. } = step {
+                decided += chunk.decided.len() as u64;
+            }
+        })
+        .await?;
+        Ok(decided)
+    }
+}
+
+/// The database with its log.
+fn size(path: &Path) -> Result<u64> {
+    let log = std::fs::metadata(format!("{}-wal", path.display())).map_or(0, |about| about.len());
+    Ok(std::fs::metadata(path)?.len() + log)
+}
+
+/// The most memory that this process had, in kilobytes.
+fn peak_memory() -> Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM in /proc/self/status")?;
+    Ok(line.trim().trim_end_matches(" kB").parse()?)
+}
+
+fn rules() -> EventRules {
+    EventRules {
+        min_magnitude: Interest::default().min_magnitude,
+        max_age: Span::from_seconds(86_400),
+        first_run: FirstRun::Baseline,
+        likeness: Likeness::default(),
+        confirm: None,
+    }
+}
+
+/// Nine of ten want what is large enough, the tenth what is near; half get email, half webhooks at a thousand hosts of which
+/// only this machine answers.
+fn subscriber(at: usize, port: u16) -> Result<(Subscriber, Option<String>)> {
+    let hooked = at.is_multiple_of(2);
+    let destination = if hooked {
+        Destination::Webhook(format!("http://127.0.0.1:{port}/hook/{at}").parse()?)
+    } else {
+        Destination::Email(format!("s{at}@example.org").parse()?)
+    };
+    let secret = if hooked { Some(WebhookSecret::generate()?.expose()) } else { None };
+    let magnitude = [5.0, 5.0, 5.0, 5.0, 5.0, 5.0, 5.2, 5.5, 6.0, 5.0][at % 10];
+    let near = at % 10 == 9;
+    let kamchatka = Region::Near { coordinates: Coordinates::new(53.0, 158.6)?, within_km: Radius::new(1_000.0)? };
+    let region = near.then_some(kamchatka);
+    let algorithm = Algorithm::ALL[at % Algorithm::ALL.len()];
+    let bucket = matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket).then_some(74);
+    let subscriber = Subscriber {
+        name: format!("s{at}").parse()?,
+        destination,
+        interest: Interest { min_magnitude: Magnitude::new(magnitude)?, region, ..Interest::default() },
+        policy: Policy::plain(Limit::new(algorithm, "5/h".parse()?, bucket)?),
+        excess: [Excess::Digest, Excess::Delay, Excess::Drop][at / 10 % 3],
+        mode: Mode::Enforce,
+        quiet: None,
+        updates: Updates::default(),
+        preset: Preset::default(),
+    };
+    Ok((subscriber, secret))
+}
+
+fn delivery() -> Result<Delivery> {
+    let webhook = WebhookSettings { allow_private: true, ..WebhookSettings::default() };
+    Ok(Delivery { email: EmailChannel::Log, webhook: WebhookSender::new(webhook)?, links: None })
+}
