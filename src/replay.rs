@@ -1,9 +1,11 @@
 //! The replay: what a limiter would have done on historic days, each event decided at its origin time.
 
-mod losses;
+mod comparison;
+pub mod losses;
 mod stored;
 mod tally;
 
+pub use comparison::{Comparison, table};
 pub use stored::{StoredStep, replay_stored, replay_stored_each};
 pub use tally::{StoredReplay, Tally};
 

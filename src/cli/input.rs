@@ -12,6 +12,8 @@ use crate::catalogue::{self, BadRows, CatalogueError, Filter, Query, Reading, So
 use crate::event::Magnitude;
 use crate::time::Timestamp;
 
+pub(super) use crate::words::{small_number, whole_number};
+
 /// More threads than this read no faster.
 const MAX_THREADS: u64 = 64;
 
@@ -114,18 +116,6 @@ impl Input {
 
 fn is_standard_input(file: &Path) -> bool {
     file == Path::new("-")
-}
-
-/// Reads a count, with a message that says what was expected.
-pub(super) fn whole_number(text: &str) -> Result<u64, String> {
-    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    // More than 64 bits hold is more than anything here may be.
-    if digits { Ok(text.parse().unwrap_or(u64::MAX)) } else { Err(format!("'{text}' is not a count: expected a whole number")) }
-}
-
-/// Reads a count that is at most as large as 32 bits hold.
-pub(super) fn small_number(text: &str) -> Result<u32, String> {
-    u32::try_from(whole_number(text)?).map_err(|_| format!("'{text}' is too large: expected at most {}", u32::MAX))
 }
 
 /// Says on standard error what was not as expected about the files.

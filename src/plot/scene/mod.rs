@@ -11,6 +11,7 @@ use crate::event::{Event, Magnitude};
 use crate::limiter::{CounterRule, Limit, Limiter, Request, Verdict};
 use crate::replay::{Replayed, Step, replay_each};
 use crate::time::{Span, Timestamp};
+use crate::words::count;
 
 /// Limiters side by side.
 #[derive(Clone, Debug, PartialEq)]
@@ -124,6 +125,22 @@ impl<'e> Stretch<'e> {
     pub fn of(events: &'e [Event], from: Option<Timestamp>, to: Option<Timestamp>) -> Option<Stretch<'e>> {
         let (first, last) = (events.first()?.origin_at, events.last()?.origin_at);
         Some(Stretch { events, from: from.map_or(first, |from| from.min(first)), to: to.map_or(last, |to| to.max(last)) })
+    }
+}
+
+impl Scene {
+    /// What limiters or subscribers made of a catalogue's events, said with `what`.
+    #[must_use]
+    pub fn of_catalogue(what: &str, stretch: &Stretch<'_>, rows: Vec<Row>) -> Scene {
+        let to_the_minute = |at: Timestamp| at.to_utc().format("%Y-%m-%d %H:%M").to_string();
+        let (from, to) = (to_the_minute(stretch.from), to_the_minute(stretch.to));
+        Scene {
+            title: format!("{} events, and {what}", count(stretch.events.len() as u64)),
+            subtitle: format!("{from} to {to} UTC, each event at its origin time with its last magnitude"),
+            from: stretch.from,
+            to: stretch.to,
+            rows,
+        }
     }
 }
 
