@@ -114,12 +114,16 @@ impl ArrivalsGroup {
         let mut entries =
             vec![(boxed("fill passed"), "passed".to_owned()), (boxed("fill refused"), "refused".to_owned() + &each)];
         if self.panels.iter().any(|panel| !panel.level.is_empty()) {
-            let level =
-                Group::new().add(rectangle("under", -11.0, -2.0, 22.0, 8.0)).add(line("level", (-11.0, -2.0), (11.0, -2.0)));
-            entries.push((level, "left in the bucket".to_owned()));
+            entries.push(level::legend());
         }
         if self.panels.iter().any(|panel| panel.away.is_some()) {
-            entries.push((Group::new().add(rectangle("band", -11.0, -7.0, 22.0, 14.0)), "the store is away".to_owned()));
+            entries.push((
+                Group::new()
+                    .add(rectangle("band", -11.0, -7.0, 22.0, 14.0))
+                    .add(line("edge", (-11.0, -7.0), (-11.0, 7.0)))
+                    .add(line("edge", (11.0, -7.0), (11.0, 7.0))),
+                "the store is away".to_owned(),
+            ));
         }
         entries
     }
@@ -159,6 +163,7 @@ impl ArrivalsGroup {
             .add(self.ground(panel, &frame))
             .add(frame.count_axis(&counts, 4, "requests"))
             .add(self.draw_bars(&self.bars(panel), &frame, &counts, detail))
+            .add(self.edges(panel, &frame))
             .add(line("axis", (LEFT, frame.bottom), (RIGHT, frame.bottom)));
         let Some(bucket) = panel.limit.bucket().filter(|_| !panel.level.is_empty()) else {
             return (drawn, frame.bottom + PANEL_GAP);
@@ -169,6 +174,8 @@ impl ArrivalsGroup {
             .add(self.ground(panel, &below))
             .add(below.bucket_axis(&scale, bucket, 0, level::name(panel.limit.algorithm())))
             .add(level::draw(&panel.level, &below, &self.time(), &scale))
+            .add(level::capacity(&below, &scale, bucket))
+            .add(self.edges(panel, &below))
             .add(line("axis", (LEFT, below.bottom), (RIGHT, below.bottom)));
         (drawn, below.bottom + PANEL_GAP)
     }
@@ -183,6 +190,15 @@ impl ArrivalsGroup {
         }
         let ticks = time.ticks(TICKS).into_iter().map(|(value, _)| time.at(value));
         ticks.fold(ground, |ground, x| ground.add(line("grid", (x, frame.top), (x, frame.bottom))))
+    }
+
+    /// Where the store goes away and comes back, over the bars, which cover the band.
+    fn edges(&self, panel: &ArrivalsPanel, frame: &Frame) -> Group {
+        let time = self.seconds();
+        panel.away.into_iter().flat_map(<[Span; 2]>::from).fold(Group::new(), |edges, at| {
+            let x = time.at(at.as_seconds());
+            edges.add(line("edge", (x, frame.top), (x, frame.bottom)))
+        })
     }
 
     /// What passed stands on the axis, what was refused on top of it. A picture joins neighbours that are alike.

@@ -43,6 +43,7 @@ pub(super) const STYLE: &str = "\
 .delayed{stroke:#cc79a7;stroke-width:1.7;fill:none;stroke-linecap:round}
 .digested{stroke:#e69f00;stroke-width:1.7;fill:none;stroke-linecap:round}
 .band{fill:#d55e00;fill-opacity:.13;stroke:none}
+.edge{stroke:#f0812a;stroke-width:2;stroke-dasharray:3 3;fill:none}
 .marks .fill{stroke:none;shape-rendering:crispEdges}
 .marks .fill.passed{fill:#0072b2}
 .marks .fill.refused{fill:#9aa2ab}
@@ -50,6 +51,8 @@ pub(super) const STYLE: &str = "\
 .bracket{stroke:#d55e00;stroke-width:2;fill:none}
 .plot .count{fill:#b34e00;font-weight:600}
 .level{stroke:#009e73;stroke-width:1.4;fill:none;stroke-linejoin:round}
+.capacity{stroke:#009e73;stroke-width:1.2;stroke-dasharray:5 4;fill:none}
+.plot .capacity-count{fill:#00694a}
 .under{fill:#009e73;fill-opacity:.14;stroke:none}
 @media (prefers-color-scheme:dark){
 .plot{color:#e6e9ec}
@@ -72,6 +75,8 @@ pub(super) const STYLE: &str = "\
 .bracket{stroke:#f0812a}
 .plot .count{fill:#f59a4d}
 .level{stroke:#2fc99a}
+.capacity{stroke:#2fc99a}
+.plot .capacity-count{fill:#4fd6a6}
 .under{fill:#2fc99a}
 }";
 

@@ -2,7 +2,7 @@
 
 use rusqlite::{OptionalExtension, Row};
 
-use super::queries::quake_of;
+use super::queries::{self, quake_of};
 use super::rows::{At, Json, Word, optional_at};
 use super::subscribers::SubscriberKey;
 use super::{Store, StoreError, step};
@@ -173,6 +173,22 @@ impl Store {
         let sql = "SELECT body FROM events WHERE event_key = (SELECT event_key FROM event_ids WHERE id = ?1)";
         let found = self.connection.query_row(sql, [id.as_str()], |row| row.get::<_, Json<Event>>(0)).optional();
         Ok(found.map_err(step("read an event"))?.map(|body| body.0))
+    }
+
+    /// The newest quakes that are known, oldest first, each as it is known now: at most `most`. Not among them is what was withdrawn, and
+    /// what was taken for another.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be read.
+    pub fn newest_events(&self, most: u32) -> Result<Vec<Event>, StoreError> {
+        let read = || {
+            let mut statement = self.connection.prepare_cached(queries::NEWEST_EVENTS)?;
+            let rows = statement.query_map([most], |row| row.get::<_, Json<Event>>(0))?;
+            rows.map(|row| row.map(|body| body.0)).collect::<rusqlite::Result<Vec<Event>>>()
+        };
+        let mut events = read().map_err(step("read the newest events"))?;
+        events.reverse();
+        Ok(events)
     }
 }
 

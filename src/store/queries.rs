@@ -42,6 +42,10 @@ pub(super) const EARLIER_VERSIONS: &str = concat!(
 pub(super) const AROUND: &str = "SELECT coalesce(duplicate_of, event_key), body FROM events
     WHERE origin_at BETWEEN ?1 AND ?2 AND fate <> 'merged' AND withdrawn_at IS NULL ORDER BY event_key LIMIT ?3";
 
+/// The newest quakes, newest first.
+pub(super) const NEWEST_EVENTS: &str = "SELECT body FROM events
+    WHERE fate <> 'merged' AND withdrawn_at IS NULL AND duplicate_of IS NULL ORDER BY origin_at DESC, event_key DESC LIMIT ?1";
+
 /// The events that were taken for others.
 pub(super) const JOINED: &str = "SELECT d.event_key, d.body, e.body, d.duplicate_since
     FROM events AS d CROSS JOIN events AS e ON e.event_key = d.duplicate_of WHERE d.duplicate_of IS NOT NULL";
@@ -174,6 +178,7 @@ mod tests {
             ("EARLIER_VERSIONS", EARLIER_VERSIONS, vec![], false),
             // Few lie around one origin.
             ("AROUND", AROUND, vec![], true),
+            ("NEWEST_EVENTS", NEWEST_EVENTS, vec!["SCAN events USING INDEX events_by_origin"], false),
             ("JOINED", JOINED, vec![], false),
             ("JOINED_WITH", JOINED_WITH, vec![], false),
             ("WAKING", WAKING, vec![], false),

@@ -3,7 +3,7 @@
 use svg::node::element::Group;
 
 use super::super::axis::{Scale, number};
-use super::super::canvas::{LEFT, RIGHT, line, paragraph, path, rectangle, text};
+use super::super::canvas::{LEFT, RIGHT, line, paragraph, path, text};
 use super::super::frame::{Frame, TIME_AXIS_HEIGHT, bracket};
 use super::super::level;
 use super::super::sheet::{Block, Detail, Panel, Sheet, Switches};
@@ -18,7 +18,7 @@ const BRACKET: f64 = 30.0;
 const MARKS: f64 = 84.0;
 const LEVEL: f64 = 52.0;
 /// Between the marks and the level.
-const GAP: f64 = 12.0;
+const GAP: f64 = 16.0;
 /// Between two rows.
 const ROW_GAP: f64 = 22.0;
 
@@ -79,9 +79,7 @@ impl Scene {
         }
         entries.push((Group::new().add(path("bracket", "M-9 5V-1H9V5")), "most within one window".to_owned()));
         if self.rows.iter().any(|row| !row.level.is_empty()) {
-            let level =
-                Group::new().add(rectangle("under", -11.0, -2.0, 22.0, 8.0)).add(line("level", (-11.0, -2.0), (11.0, -2.0)));
-            entries.push((level, "left in the bucket".to_owned()));
+            entries.push(level::legend());
         }
         entries
     }
@@ -120,6 +118,7 @@ fn row_at(scene: &Scene, row: &Row, detail: Detail) -> (Group, f64) {
         .add(level.time_grid(&time))
         .add(level.bucket_axis(&scale, bucket, 0, level::name(row.limit.algorithm())))
         .add(level::draw(&row.level, &level, &time, &scale))
+        .add(level::capacity(&level, &scale, bucket))
         .add(line("axis", (LEFT, level.bottom), (RIGHT, level.bottom)));
     (drawn, level.bottom + ROW_GAP)
 }
