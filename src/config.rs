@@ -94,6 +94,8 @@ pub struct WebConfig {
     pub public: bool,
     /// Where recipients reach the pages. `None`: messages have no link to leave by.
     pub base_url: Option<String>,
+    /// Holds the token that opens the pages for the operator. `None`: a credential or the environment may hold one.
+    pub token_file: Option<PathBuf>,
 }
 
 /// Why a file is not a configuration.
@@ -157,7 +159,7 @@ const KEYS: [(&str, &[&str]); 5] = [
     ),
     ("email", &["from", "smtp", "smtp_username", "smtp_password_file", "smtp_ca_file", "max_per_second"]),
     ("webhook", &["allow_private", "max_per_second_per_host", "hosts"]),
-    ("web", &["listen", "public", "base_url"]),
+    ("web", &["listen", "public", "base_url", "token_file"]),
 ];
 
 impl Config {
