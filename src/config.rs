@@ -95,6 +95,8 @@ pub struct WebConfig {
     pub public: bool,
     /// Where recipients reach the pages. `None`: messages have no link to leave by.
     pub base_url: Option<String>,
+    /// Holds the token that opens the pages for the operator. `None`: a credential or the environment may hold one.
+    pub token_file: Option<PathBuf>,
     /// The catalogue whose days the page "what if" replays: one file or several. None: the events that the daemon knows.
     #[serde(deserialize_with = "one_or_several")]
     pub catalogue: Vec<PathBuf>,
@@ -188,7 +190,7 @@ const KEYS: [(&str, &[&str]); 5] = [
     ),
     ("email", &["from", "smtp", "smtp_username", "smtp_password_file", "smtp_ca_file", "max_per_second"]),
     ("webhook", &["allow_private", "max_per_second_per_host", "hosts"]),
-    ("web", &["listen", "public", "base_url", "catalogue"]),
+    ("web", &["listen", "public", "base_url", "token_file", "catalogue"]),
 ];
 
 impl Config {

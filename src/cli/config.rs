@@ -39,6 +39,7 @@ fn check(global: &Global) -> Result<(), Failure> {
     let fdsn = loaded.fdsn()?.map_or("none".to_owned(), |fdsn| fdsn.url().to_string());
     loaded.check_delivery()?;
     let base = loaded.check_web()?;
+    let access = loaded.config.web.listen.map(|listen| loaded.web_access(listen)).transpose()?;
     loaded.egress()?;
     let source = loaded.path.as_ref().map_or("no file, only defaults".to_owned(), |path| path.display().to_string());
     let email = loaded.config.email.smtp.as_deref().unwrap_or("none: what would be sent is logged");
@@ -55,10 +56,12 @@ fn check(global: &Global) -> Result<(), Failure> {
         ),
         (
             "web",
-            match (loaded.config.web.listen, base) {
-                (None, _) => "nothing listens".to_owned(),
-                (Some(listen), None) => format!("{listen}, no links to unsubscribe"),
-                (Some(listen), Some(base)) => format!("{listen}, which recipients reach as {base}"),
+            match (loaded.config.web.listen, access, base) {
+                (Some(listen), Some(access), None) => format!("{listen}, {}, no links to unsubscribe", access.told()),
+                (Some(listen), Some(access), Some(base)) => {
+                    format!("{listen}, {}, which recipients reach as {base}", access.told())
+                }
+                _ => "nothing listens".to_owned(),
             },
         ),
     ];

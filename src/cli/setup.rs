@@ -1,5 +1,6 @@
 //! From the command line and the configuration file to what the daemon is made of.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use super::Global;
@@ -19,12 +20,13 @@ use crate::rate::Rate;
 use crate::store::Store;
 use crate::subscriber::{Destination, WebhookUrl};
 use crate::time::{Span, Timestamp};
+use crate::web::{Access, Token};
 
 /// Where a configuration is looked for when none is named.
 const DEFAULT_CONFIGS: [&str; 2] = ["throttler.toml", "/etc/throttler/throttler.toml"];
-/// The systemd credential, and what it is called in the environment.
-const PASSWORD_CREDENTIAL: &str = "smtp_password";
-const PASSWORD_VARIABLE: &str = "THROTTLER_SMTP_PASSWORD";
+const PASSWORD: Secret =
+    Secret { what: "the mail server's password", credential: "smtp_password", variable: "THROTTLER_SMTP_PASSWORD" };
+const WEB_TOKEN: Secret = Secret { what: "the token of the pages", credential: "web_token", variable: "THROTTLER_WEB_TOKEN" };
 
 /// What the file with the key of the links is called, after the database.
 const KEY_SUFFIX: &str = ".unsubscribe-key";
@@ -33,6 +35,30 @@ const KEY_SUFFIX: &str = ".unsubscribe-key";
 pub(super) struct Loaded {
     pub config: Config,
     pub path: Option<PathBuf>,
+}
+
+/// A secret that comes from a configured file, a systemd credential, or the environment, the first of them that is there.
+struct Secret {
+    what: &'static str,
+    credential: &'static str,
+    variable: &'static str,
+}
+
+impl Secret {
+    /// A line feed at the end of a file is not part of it.
+    fn read(&self, file: Option<&Path>) -> Result<Option<String>, Failure> {
+        let credential = || {
+            let path = PathBuf::from(std::env::var_os("CREDENTIALS_DIRECTORY")?).join(self.credential);
+            path.exists().then_some(path)
+        };
+        if let Some(path) = file.map(Path::to_owned).or_else(credential) {
+            let text = std::fs::read_to_string(&path)
+                .map_err(|fault| anyhow::anyhow!("cannot read {} from {}: {fault}", self.what, path.display()))
+                .blame(Blame::Usage)?;
+            return Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()));
+        }
+        Ok(std::env::var(self.variable).ok())
+    }
 }
 
 impl Loaded {
@@ -205,19 +231,18 @@ impl Loaded {
         Ok(Some(settings))
     }
 
-    /// The mail server's password: from the configured file, a systemd credential, or the environment.
+    /// The mail server's password.
     fn password(&self) -> Result<Option<Password>, Failure> {
-        let credential = || {
-            let path = PathBuf::from(std::env::var_os("CREDENTIALS_DIRECTORY")?).join(PASSWORD_CREDENTIAL);
-            path.exists().then_some(path)
-        };
-        if let Some(path) = self.config.email.smtp_password_file.clone().or_else(credential) {
-            let text = std::fs::read_to_string(&path)
-                .map_err(|fault| anyhow::anyhow!("cannot read the mail server's password from {}: {fault}", path.display()))
-                .blame(Blame::Usage)?;
-            return Ok(Some(Password::from(text.trim_end_matches(['\r', '\n']).to_owned())));
-        }
-        Ok(std::env::var(PASSWORD_VARIABLE).ok().map(Password::from))
+        let text = PASSWORD.read(self.config.email.smtp_password_file.as_deref())?;
+        Ok(text.map(Password::from))
+    }
+
+    /// Who sees the pages for the operator at this address.
+    pub fn web_access(&self, listen: SocketAddr) -> Result<Access, Failure> {
+        let text = WEB_TOKEN.read(self.config.web.token_file.as_deref())?;
+        let token = text.map(|text| text.parse::<Token>()).transpose();
+        let token = token.map_err(|fault| Failure::usage(format!("{}: {fault}", self.at("web.token_file"))))?;
+        Ok(Access::new(listen, token))
     }
 
     /// The database's path: the flag's, the configuration's, or `throttler.db` in the state directory.

@@ -79,6 +79,12 @@ impl Arrivals {
         self.sheet(Detail::Report).to_html()
     }
 
+    /// The requests as figures for a page with [`figures_style`](crate::plot::figures_style) and a title of its own.
+    #[must_use]
+    pub fn to_figures(&self) -> String {
+        self.sheet(Detail::Report).to_figures()
+    }
+
     fn sheet(&self, detail: Detail) -> Sheet {
         let blocks = self.groups.iter().enumerate().map(|(number, group)| group.block(number, detail)).collect();
         let switches = self.groups.iter().enumerate().map(|(number, group)| group.switches(number)).collect();

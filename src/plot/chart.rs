@@ -89,6 +89,12 @@ impl Charts {
         self.sheet().to_html()
     }
 
+    /// The charts as figures for a page with [`figures_style`](crate::plot::figures_style) and a title of its own.
+    #[must_use]
+    pub fn to_figures(&self) -> String {
+        self.sheet().to_figures()
+    }
+
     fn sheet(&self) -> Sheet {
         let blocks = self.groups.iter().enumerate().map(|(number, group)| group.block(number)).collect();
         let switches = self.groups.iter().enumerate().flat_map(|(number, group)| group.switches(number)).collect();

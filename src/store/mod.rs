@@ -21,9 +21,10 @@ mod updates;
 mod withdrawals;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, InterruptHandle, OpenFlags, TransactionBehavior};
 
 use crate::time::Timestamp;
 
@@ -145,6 +146,34 @@ impl Store {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         Connection::open_with_flags(path, flags).map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
         Store::open(path)
+    }
+
+    /// Opens an existing database to read from beside the daemon's own connection: what would write fails.
+    ///
+    /// # Errors
+    /// As [`Store::open_existing`].
+    pub fn open_reader(path: &Path) -> Result<Store, StoreError> {
+        let store = Store::open_existing(path)?;
+        let only_read = store.connection.pragma_update(None, "query_only", true);
+        only_read.map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
+        Ok(store)
+    }
+
+    /// What breaks off a statement of this connection from another thread.
+    #[must_use]
+    pub fn interrupt(&self) -> Interrupt {
+        Interrupt(Arc::new(self.connection.get_interrupt_handle()))
+    }
+}
+
+/// Breaks off what a connection is doing.
+#[derive(Clone)]
+pub struct Interrupt(Arc<InterruptHandle>);
+
+impl Interrupt {
+    /// The statement that runs now ends with an error; without one nothing happens.
+    pub fn now(&self) {
+        self.0.interrupt();
     }
 }
 

@@ -1,4 +1,5 @@
-//! The report: a sheet in one HTML file that needs nothing else, neither network nor foreign script.
+//! The report: a sheet in one HTML file that needs nothing else, neither network nor foreign script. Its figures also stand in
+//! pages of others, which bring [`figures_style`] and [`FIGURES_SCRIPT`] once for all of them.
 //!
 //! Everything that shows data is in the pictures, their `<title>` elements included, so that the report can be read without
 //! script: the boxes that switch panels and limiters off are plain CSS. The script only makes the marks easier to hit and adds
@@ -17,20 +18,29 @@ use super::canvas::{self, LEFT, STYLE, WIDTH, open, plain, rectangle};
 use super::sheet::{Block, Sheet};
 
 const PAGE_STYLE: &str = include_str!("report.css");
-const SCRIPT: &str = include_str!("report.js");
+const FIGURES_STYLE: &str = include_str!("figures.css");
+/// What makes the marks of figures tell about themselves, for pointer and keyboard. The page has an element with the id `told` for it;
+/// figures that are added later are taken up when an event `shown` bubbles up from what holds them.
+pub const FIGURES_SCRIPT: &str = include_str!("figures.js");
+
+/// The rules that figures need, in light and dark. They give no look to anything else but `svg` and `figure`.
+#[must_use]
+pub fn figures_style() -> String {
+    format!("{STYLE}\n{FIGURES_STYLE}")
+}
 
 impl Sheet {
     /// The sheet as a page with tooltips and boxes that switch parts of it off.
     pub fn to_html(&self) -> String {
-        let style = format!("\n{STYLE}\n{PAGE_STYLE}{}", self.rules());
-        let script = format!("\n{SCRIPT}");
+        let style = format!("\n{}{PAGE_STYLE}{}", figures_style(), self.rules());
+        let script = format!("\n{FIGURES_SCRIPT}");
         let (title, subtitle) = (escaped(&self.title), escaped(&self.subtitle));
         let policy = format!(
             "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
             hash(&style),
             hash(&script)
         );
-        let blocks: String = self.blocks.iter().map(section).collect();
+        let blocks = self.to_figures();
         format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
@@ -42,6 +52,11 @@ impl Sheet {
              <script>{script}</script>\n</body>\n</html>\n",
             self.boxes(),
         )
+    }
+
+    /// The blocks alone, for a page that has a title of its own.
+    pub fn to_figures(&self) -> String {
+        self.blocks.iter().map(section).collect()
     }
 
     /// A rule a box that hides what has its class when it is not checked.
@@ -89,6 +104,11 @@ fn section(block: &Block) -> String {
         );
     }
     all
+}
+
+/// A picture of one piece as a figure.
+pub(super) fn figure(label: &str, height: f64, content: Group) -> String {
+    format!("<div class=\"panels\">\n<figure>\n{}</figure>\n</div>\n", picture(label, (WIDTH, height), content))
 }
 
 fn picture(label: &str, (width, height): (f64, f64), content: Group) -> String {

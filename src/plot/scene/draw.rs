@@ -35,6 +35,12 @@ impl Scene {
         self.sheet(Detail::Report).to_html()
     }
 
+    /// The scene as figures for a page with [`figures_style`](crate::plot::figures_style) and a title of its own.
+    #[must_use]
+    pub fn to_figures(&self) -> String {
+        self.sheet(Detail::Report).to_figures()
+    }
+
     fn sheet(&self, detail: Detail) -> Sheet {
         let panel = |(index, row): (usize, &Row)| {
             let (content, height) = row_at(self, row, detail);

@@ -1,0 +1,49 @@
+// A form marked `data-live` asks for its own address while its reader types, and the element `id="result"` is replaced by the one
+// of the answer. Without script, or when this fails, its button does the same.
+(() => {
+  const pause = 300; // milliseconds without typing
+  let timer = 0;
+  let asking = null; // the newest question alone is answered
+
+  const say = (text) => {
+    document.getElementById("said").textContent = text;
+  };
+
+  async function ask(form) {
+    const fields = Array.from(new FormData(form)).filter(([, value]) => value !== "");
+    const query = new URLSearchParams(fields).toString();
+    const address = location.pathname + (query ? "?" + query : "");
+    if (asking) asking.abort();
+    const mine = (asking = new AbortController());
+    const before = document.getElementById("result");
+    before.setAttribute("aria-busy", "true");
+    try {
+      const answer = await fetch(address, { signal: mine.signal, headers: { Accept: "text/html" } });
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const result = page.getElementById("result");
+      if (!result) throw new Error(answer.status + " " + answer.statusText);
+      if (asking !== mine) return;
+      before.replaceWith(result);
+      history.replaceState(null, "", address);
+      result.dispatchEvent(new Event("shown", { bubbles: true }));
+      say(result.dataset.said || "The result is new.");
+    } catch (fault) {
+      if (asking !== mine || fault.name === "AbortError") return;
+      before.removeAttribute("aria-busy");
+      say("There was no answer (" + fault.message + "): the button asks again.");
+    }
+  }
+
+  for (const form of document.querySelectorAll("form[data-live]")) {
+    const soon = (wait) => {
+      clearTimeout(timer);
+      timer = setTimeout(() => form.checkValidity() && ask(form), wait);
+    };
+    form.addEventListener("input", () => soon(pause));
+    form.addEventListener("change", () => soon(0));
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      soon(0);
+    });
+  }
+})();
