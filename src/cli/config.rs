@@ -41,6 +41,7 @@ fn check(global: &Global) -> Result<(), Failure> {
     let base = loaded.check_web()?;
     let access = loaded.config.web.listen.map(|listen| loaded.web_access(listen)).transpose()?;
     loaded.egress()?;
+    let history = loaded.config.web.listen.map(|_| loaded.history()).transpose()?;
     let source = loaded.path.as_ref().map_or("no file, only defaults".to_owned(), |path| path.display().to_string());
     let email = loaded.config.email.smtp.as_deref().unwrap_or("none: what would be sent is logged");
     let rows = [
@@ -64,6 +65,7 @@ fn check(global: &Global) -> Result<(), Failure> {
                 _ => "nothing listens".to_owned(),
             },
         ),
+        ("what if", history.map_or_else(|| "nobody asks".to_owned(), |history| history.told())),
     ];
     output::print(&format!("The configuration is in order.\n\n{}", output::pairs(&rows)))
 }

@@ -10,7 +10,7 @@ use super::failure::{Blame, Blamed, Failure};
 use super::output;
 use crate::catalogue::{self, BadRows, CatalogueError, Filter, Query, Reading, Source, TimeColumn, TimeFormat};
 use crate::event::Magnitude;
-use crate::time::Timestamp;
+use crate::time::{EmptySpan, Timestamp};
 
 pub(super) use crate::words::{small_number, whole_number};
 
@@ -104,11 +104,7 @@ impl Input {
 
     /// Which of them count.
     pub fn query(&self) -> Result<Query, Failure> {
-        if let (Some(from), Some(to)) = (self.from, self.to)
-            && from >= to
-        {
-            return Err(Failure::usage(format!("the span from {from} to {to} is empty: --from is inclusive, --to exclusive")));
-        }
+        EmptySpan::check(self.from, self.to).map_err(Failure::usage)?;
         let filter = Filter { min_magnitude: self.min_magnitude, kinds: self.r#type.clone(), from: self.from, to: self.to };
         Ok(Query { filter, skip_bad_rows: self.skip_bad_rows, ..Query::default() })
     }

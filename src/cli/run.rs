@@ -65,19 +65,20 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
             loaded.unsubscribe_key(global)?,
             loaded.web_access(listen)?,
             Work::new(Store::open_reader(&path)?),
+            loaded.history()?,
         ))
     });
     let pages = pages.transpose()?;
     runtime.block_on(async {
         let stop = StopSignal::from_process()?;
-        let Some((listen, key, access, work)) = pages else { return Ok(service.run(stop).await?) };
+        let Some((listen, key, access, work, history)) = pages else { return Ok(service.run(stop).await?) };
         let server = Server::bind(listen, Limits::default()).await.map_err(|fault| {
             let at = loaded.at("web.listen");
             anyhow::anyhow!("{at}: cannot listen on {listen}: {fault}")
         });
         let server = server.blame(Blame::Running)?;
         let watch = Watching { feed: url.to_string(), since: service.clock.now(), stale_after };
-        let web = Web { database: service.database.clone(), clock: Arc::clone(&service.clock), key, watch, access, work };
+        let web = Web { database: service.database.clone(), clock: Arc::clone(&service.clock), key, watch, access, work, history };
         let serving = tokio::spawn(server.serve(web.routes(), stop.clone()));
         let done = service.run(stop).await;
         if done.is_err() {

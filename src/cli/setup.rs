@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::Global;
 use super::failure::{Blame, Blamed, Failure};
+use crate::catalogue::Source;
 use crate::channel::Channel;
 use crate::config::{Config, FeedConfig};
 use crate::daemon::Egress;
@@ -20,7 +21,7 @@ use crate::rate::Rate;
 use crate::store::Store;
 use crate::subscriber::{Destination, WebhookUrl};
 use crate::time::{Span, Timestamp};
-use crate::web::{Access, Token};
+use crate::web::{Access, History, Token};
 
 /// Where a configuration is looked for when none is named.
 const DEFAULT_CONFIGS: [&str; 2] = ["throttler.toml", "/etc/throttler/throttler.toml"];
@@ -159,13 +160,12 @@ impl Loaded {
                 self.at("web.listen")
             )));
         }
-        let Some(base) = &web.base_url else { return Ok(None) };
-        if web.listen.is_none() {
+        let needs_address = [("base_url", web.base_url.is_some()), ("catalogue", !web.catalogue.is_empty())];
+        if let Some((key, _)) = needs_address.into_iter().find(|(_, is_set)| *is_set && web.listen.is_none()) {
             let at = self.at("web.listen");
-            return Err(Failure::usage(format!(
-                "{at}: expected an address, since web.base_url is set and nothing would answer there"
-            )));
+            return Err(Failure::usage(format!("{at}: expected an address, since web.{key} is set and nothing would answer there")));
         }
+        let Some(base) = &web.base_url else { return Ok(None) };
         base.parse().map(Some).map_err(|fault| Failure::usage(format!("{}: {fault}", self.at("web.base_url"))))
     }
 
@@ -243,6 +243,15 @@ impl Loaded {
         let token = text.map(|text| text.parse::<Token>()).transpose();
         let token = token.map_err(|fault| Failure::usage(format!("{}: {fault}", self.at("web.token_file"))))?;
         Ok(Access::new(listen, token))
+    }
+
+    /// What the page "what if" looks back on: the configured catalogue, which is read now, or what the daemon has seen.
+    pub fn history(&self) -> Result<History, Failure> {
+        let files = &self.config.web.catalogue;
+        if files.is_empty() {
+            return Ok(History::of_the_daemon());
+        }
+        Ok(History::read(files.iter().cloned().map(Source::File).collect())?)
     }
 
     /// The database's path: the flag's, the configuration's, or `throttler.db` in the state directory.

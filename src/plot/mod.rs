@@ -25,5 +25,5 @@ pub use buckets::{BucketPanel, Buckets};
 pub use chart::{Chart, ChartGroup, Charts, Point, Series};
 pub use curve::{Corner, Curve, WholeRate};
 pub use html::{FIGURES_SCRIPT, figures_style};
-pub use scene::{BusiestWindow, Fate, Mark, Row, Scene, Stretch};
+pub use scene::{BusiestWindow, Fate, MAX_SINGLE_MARKS, Mark, Row, Scene, Stretch};
 pub use sheet::MAX_PANELS;

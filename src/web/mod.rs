@@ -6,14 +6,19 @@
 
 mod access;
 mod dashboard;
+mod fields;
 mod form;
 mod health;
+mod history;
+mod laboratory;
 mod metrics;
 mod page;
 mod query;
 mod server;
 mod shell;
+mod table;
 mod unsubscribe;
+mod what_if;
 mod work;
 
 use std::sync::Arc;
@@ -30,6 +35,7 @@ use crate::delivery::UnsubscribeKey;
 use crate::time::{Span, Timestamp};
 
 pub use access::{Access, Token, TokenError};
+pub use history::{History, MAX_EVENTS};
 pub use server::{Limits, Server};
 pub use work::Work;
 
@@ -44,6 +50,8 @@ pub struct Web {
     pub access: Access,
     /// What the pages for the operator are computed and read by.
     pub work: Work,
+    /// What "what if" looks back on.
+    pub history: History,
 }
 
 /// When the feed counts as stale.
@@ -61,6 +69,8 @@ impl Web {
         let web = Arc::new(self);
         let for_the_operator = Router::new()
             .route("/", get(dashboard::show))
+            .route("/what-if", get(what_if::show))
+            .route("/laboratory", get(laboratory::show))
             .route("/metrics", get(metrics::metrics))
             .route_layer(from_fn_with_state(Arc::clone(&web), access::guard));
         Router::new()

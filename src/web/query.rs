@@ -24,6 +24,24 @@ impl Query {
         Some(value.trim()).filter(|value| !value.is_empty())
     }
 
+    /// The same as it was written; an empty field is an empty text.
+    pub fn written(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(found, _)| found == name).map(|(_, value)| value.trim())
+    }
+
+    /// What stands in all fields of that name, without the empty ones.
+    pub fn texts<'q>(&'q self, name: &str) -> impl Iterator<Item = &'q str> {
+        let named = self.0.iter().filter(move |(found, _)| found == name);
+        named.map(|(_, value)| value.trim()).filter(|value| !value.is_empty())
+    }
+
+    /// An address that asks the same, but for one field.
+    pub fn but(&self, name: &str, value: &str) -> String {
+        let others = self.0.iter().filter(|(found, value)| found != name && !value.is_empty());
+        let all = others.map(|(found, value)| (found.as_str(), value.as_str())).chain([(name, value)]);
+        format!("?{}", form_urlencoded::Serializer::new(String::new()).extend_pairs(all).finish())
+    }
+
     /// The value of the field, if there is one.
     ///
     /// # Errors

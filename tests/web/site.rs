@@ -8,7 +8,7 @@ use throttler::daemon::StopSignal;
 use throttler::delivery::UnsubscribeKey;
 use throttler::store::Store;
 use throttler::time::Span;
-use throttler::web::{Access, Limits, Server, Watching, Web, Work};
+use throttler::web::{Access, History, Limits, Server, Watching, Web, Work};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -55,12 +55,22 @@ impl Site {
     }
 
     pub async fn with(rig: &mut Rig, limits: Limits, access: Access) -> Site {
+        Site::on(rig, limits, access, History::of_the_daemon()).await
+    }
+
+    /// With past events of its own.
+    pub async fn with_history(rig: &mut Rig, history: History) -> Site {
+        let local = Access::new("127.0.0.1:80".parse().expect("an address"), None);
+        Site::on(rig, Limits::default(), local, history).await
+    }
+
+    async fn on(rig: &mut Rig, limits: Limits, access: Access, history: History) -> Site {
         let key = UnsubscribeKey::open(&rig.path("key")).expect("a key");
         let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&rig.clock);
         let watch = Watching { feed: FEED.to_owned(), since: clock.now(), stale_after: Span::from_seconds(1_800) };
         let work = Work::new(Store::open_reader(&rig.path("throttler.db")).expect("the database opens"));
         let (database, key_of_site) = (rig.parts().database.clone(), key.clone());
-        let web = Web { database, clock, key: key_of_site, watch, access, work };
+        let web = Web { database, clock, key: key_of_site, watch, access, work, history };
         let server = Server::bind("127.0.0.1:0".parse().expect("an address"), limits).await.expect("a free port");
         let address = server.address().expect("its address");
         let (stop, stopped) = watch::channel(false);

@@ -41,6 +41,12 @@ impl Scene {
         self.sheet(Detail::Report).to_figures()
     }
 
+    /// The same where marks that stand for many events tell nothing, see [`Row::replay_without_words`].
+    #[must_use]
+    pub fn to_plain_figures(&self) -> String {
+        self.sheet(Detail::Picture).to_figures()
+    }
+
     fn sheet(&self, detail: Detail) -> Sheet {
         let panel = |(index, row): (usize, &Row)| {
             let (content, height) = row_at(self, row, detail);

@@ -5,6 +5,8 @@ mod draw;
 mod marks;
 mod stored;
 
+pub use marks::MAX_SINGLE_MARKS;
+
 use super::axis::number;
 use super::level::LevelLine;
 use crate::event::{Event, Magnitude};
@@ -148,6 +150,21 @@ impl Row {
     /// What a limiter that starts full makes of the events, as a row and in numbers.
     #[must_use]
     pub fn replay<'e>(limit: Limit, stretch: &Stretch<'e>) -> (Row, Replayed<'e>) {
+        Row::replay_with(limit, stretch, |step| (step.event.title(), step.event.id.to_string(), why(step)))
+    }
+
+    /// The same without the words that each mark has, for pictures that do not show them: a fraction of the work and of the memory.
+    #[must_use]
+    pub fn replay_without_words<'e>(limit: Limit, stretch: &Stretch<'e>) -> (Row, Replayed<'e>) {
+        Row::replay_with(limit, stretch, |_| (String::new(), String::new(), String::new()))
+    }
+
+    /// `words` gives the title, the id and the reason of a decision.
+    fn replay_with<'e>(
+        limit: Limit,
+        stretch: &Stretch<'e>,
+        words: impl Fn(&Step<'e, '_>) -> (String, String, String),
+    ) -> (Row, Replayed<'e>) {
         let mut line = limit.bucket().map(|bucket| LevelLine::new(bucket, stretch.from));
         let mut decisions = Vec::with_capacity(stretch.events.len());
         let result = replay_each(limit, stretch.events, |step| {
@@ -155,14 +172,15 @@ impl Row {
             if let Some(line) = &mut line {
                 line.decided(step.event.origin_at, u32::from(admitted), step.limiter);
             }
+            let (title, id, why) = words(&step);
             decisions.push(Mark {
                 at: step.event.origin_at,
                 magnitude: step.event.magnitude,
-                title: step.event.title(),
-                id: step.event.id.to_string(),
+                title,
+                id,
                 fate: if admitted { Fate::Passed } else { Fate::Refused },
                 departs_at: step.departs_at,
-                why: why(&step),
+                why,
             });
         });
         let busiest = result.busiest_from.map(|from| BusiestWindow::new(from, limit, result.busiest_window));

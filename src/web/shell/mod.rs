@@ -26,7 +26,19 @@ const TABS: [(Tab, &str, &str); 3] =
     [(Tab::Dashboard, "./", "Dashboard"), (Tab::WhatIf, "what-if", "What if"), (Tab::Laboratory, "laboratory", "Laboratory")];
 
 /// Every template, by its name. A value of a template whose name ends in `.html` is escaped.
-const TEMPLATES: [(&str, &str); 2] = [("shell.html", include_str!("shell.html")), ("refusal.html", include_str!("refusal.html"))];
+const TEMPLATES: [(&str, &str); 11] = [
+    ("shell.html", include_str!("shell.html")),
+    ("refusal.html", include_str!("refusal.html")),
+    ("fields.html", include_str!("fields.html")),
+    ("faults.html", include_str!("faults.html")),
+    ("table.html", include_str!("table.html")),
+    ("nothing.html", include_str!("nothing.html")),
+    ("what_if.html", include_str!("what_if.html")),
+    ("what_if_result.html", include_str!("what_if_result.html")),
+    ("lossless.html", include_str!("lossless.html")),
+    ("laboratory.html", include_str!("laboratory.html")),
+    ("laboratory_result.html", include_str!("laboratory_result.html")),
+];
 
 static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     let mut environment = Environment::new();
@@ -61,9 +73,7 @@ fn hash(text: &str) -> String {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tab {
     Dashboard,
-    #[allow(dead_code, reason = "its page comes")]
     WhatIf,
-    #[allow(dead_code, reason = "its page comes")]
     Laboratory,
 }
 

@@ -1,5 +1,6 @@
 // A form marked `data-live` asks for its own address while its reader types, and the element `id="result"` is replaced by the one
-// of the answer. Without script, or when this fails, its button does the same.
+// of the answer; what the answer says beside fields, in elements marked `data-beside`, is taken over too. Without script, or when this
+// fails, its button does the same.
 (() => {
   const pause = 300; // milliseconds without typing
   let timer = 0;
@@ -8,6 +9,15 @@
   const say = (text) => {
     document.getElementById("said").textContent = text;
   };
+
+  // The fields stay as they are being filled in; only what is said of them changes.
+  function beside(note) {
+    const old = document.getElementById(note.id);
+    if (!old) return;
+    old.replaceChildren(...note.childNodes);
+    const field = note.classList.contains("fault") && document.querySelector(`input[aria-describedby~="${note.id}"]`);
+    if (field) field.setAttribute("aria-invalid", String(old.textContent !== ""));
+  }
 
   async function ask(form) {
     const fields = Array.from(new FormData(form)).filter(([, value]) => value !== "");
@@ -24,6 +34,7 @@
       if (!result) throw new Error(answer.status + " " + answer.statusText);
       if (asking !== mine) return;
       before.replaceWith(result);
+      for (const note of page.querySelectorAll("[data-beside]")) beside(note);
       history.replaceState(null, "", address);
       result.dispatchEvent(new Event("shown", { bubbles: true }));
       say(result.dataset.said || "The result is new.");
