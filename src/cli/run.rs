@@ -78,7 +78,8 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
         });
         let server = server.blame(Blame::Running)?;
         let watch = Watching { feed: url.to_string(), since: service.clock.now(), stale_after };
-        let web = Web { database: service.database.clone(), clock: Arc::clone(&service.clock), key, watch, access, work, history };
+        let web =
+            Web { database: service.database.clone(), clock: Arc::clone(&service.clock), key, watch, access, work, history };
         let serving = tokio::spawn(server.serve(web.routes(), stop.clone()));
         let done = service.run(stop).await;
         if done.is_err() {

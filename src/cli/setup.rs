@@ -163,7 +163,9 @@ impl Loaded {
         let needs_address = [("base_url", web.base_url.is_some()), ("catalogue", !web.catalogue.is_empty())];
         if let Some((key, _)) = needs_address.into_iter().find(|(_, is_set)| *is_set && web.listen.is_none()) {
             let at = self.at("web.listen");
-            return Err(Failure::usage(format!("{at}: expected an address, since web.{key} is set and nothing would answer there")));
+            return Err(Failure::usage(format!(
+                "{at}: expected an address, since web.{key} is set and nothing would answer there"
+            )));
         }
         let Some(base) = &web.base_url else { return Ok(None) };
         base.parse().map(Some).map_err(|fault| Failure::usage(format!("{}: {fault}", self.at("web.base_url"))))

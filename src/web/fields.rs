@@ -48,7 +48,8 @@ impl<'q> Reading<'q> {
         if texts.len() > MAX_VALUES {
             self.fault(name, format!("expected at most {MAX_VALUES} values"));
         }
-        let parsed = texts.into_iter().map(|text| bounded(text).and_then(|text| T::from_str(text).map_err(|fault| fault.to_string())));
+        let parsed =
+            texts.into_iter().map(|text| bounded(text).and_then(|text| T::from_str(text).map_err(|fault| fault.to_string())));
         let (good, bad): (Vec<_>, Vec<_>) = parsed.partition(Result::is_ok);
         if let Some(Err(fault)) = bad.into_iter().next() {
             self.fault(name, fault);

@@ -101,7 +101,7 @@ impl Known {
 
     /// How many there are, from when to when.
     pub fn told(&self) -> String {
-        let Some((first, last)) = self.ends() else { return format!("no event yet of {}", self.whence) };
+        let Some((first, last)) = self.ends() else { return format!("no event of {} yet", self.whence) };
         let newest = if self.left_out { "the newest " } else { "" };
         let events = counted(self.events.len() as u64, "event");
         format!("{newest}{events} of {}, {} to {}", self.whence, date(first), date(last))

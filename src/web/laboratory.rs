@@ -171,7 +171,8 @@ impl Asked {
 fn fields(query: &Query, asked: Option<&Asked>) -> Vec<Field> {
     let choices = |name: &str, usual: &str, all: Vec<(String, &str)>| -> Vec<Choice> {
         let chosen = query.text(name).filter(|text| all.iter().any(|(value, _)| value == text)).unwrap_or(usual);
-        let choice = |(value, about): &(String, &str)| Choice { about: (*about).to_owned(), ..Choice::plain(value, value == chosen) };
+        let choice =
+            |(value, about): &(String, &str)| Choice { about: (*about).to_owned(), ..Choice::plain(value, value == chosen) };
         all.iter().map(choice).collect()
     };
     let presets = Preset::ALL.map(|preset| (preset.to_string(), preset.description()));
@@ -189,6 +190,6 @@ fn fields(query: &Query, asked: Option<&Asked>) -> Vec<Field> {
         Field::number("instances", "Instances", query, "4"),
         Field::line("down-from", "Away from", query, "20s"),
         Field::line("down-to", "to", query, "30s"),
-        Field::one("counter-rule", "Counter's rule", choices("counter-rule", "fits", rules.to_vec())),
+        Field::one("counter-rule", "Rule of sliding-counter", choices("counter-rule", "fits", rules.to_vec())),
     ]
 }

@@ -195,7 +195,7 @@ impl Asked {
             Field::line("rate", "Rate", query, USUAL_RATE),
             Field::number("bucket", "Bucket", query, "").or(rate.limit()).hint(hint),
             Field::line("min-magnitude", "Least magnitude", query, "").or("all"),
-            Field::one("counter-rule", "Counter's rule", rules.to_vec()),
+            Field::one("counter-rule", "Rule of sliding-counter", rules.to_vec()),
         ])
     }
 
@@ -221,12 +221,16 @@ impl Asked {
         let replay = if few { Row::replay } else { Row::replay_without_words };
         let (rows, results): (Vec<Row>, Vec<Replayed<'_>>) = limits.into_iter().map(|limit| replay(limit, &stretch)).unzip();
         let scene = Scene::of_catalogue("what passed", &stretch, rows);
-        let promise = |result: &Replayed<'_>| Promise { limiter: result.limit.name(), promise: result.limit.promise().to_string() };
+        let promise =
+            |result: &Replayed<'_>| Promise { limiter: result.limit.name(), promise: result.limit.promise().to_string() };
         let caption = format!("{}{}, {}", counted(events.len() as u64, "event"), known.part(events.len()), scene.subtitle);
         let drawn = if few {
             "Each mark is an event: point at one, or go to a picture and use the arrow keys.".to_owned()
         } else {
-            format!("{} events are more than there is room for: each column shows the largest that passed and was refused.", count(events.len() as u64))
+            format!(
+                "{} events are more than there is room for: each column shows the largest that passed and was refused.",
+                count(events.len() as u64)
+            )
         };
         Markup::filled(
             "what_if_result.html",

@@ -10,6 +10,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -17,6 +19,18 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_mins(1);
 /// What the browser is called.
 const NAMES: [&str; 2] = ["chromium", "chromium-browser"];
+/// The keys that do something by themselves, with the codes that they have in every browser.
+const KEYS: [(&str, u8); 9] = [
+    ("Backspace", 8),
+    ("Tab", 9),
+    ("Enter", 13),
+    (" ", 32),
+    ("ArrowLeft", 37),
+    ("ArrowUp", 38),
+    ("ArrowRight", 39),
+    ("ArrowDown", 40),
+    ("Escape", 27),
+];
 /// It asks nobody anything and leaves nothing behind.
 const FLAGS: &str = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking \
                      --disable-component-update --disable-sync --disable-breakpad --disable-crash-reporter --hide-scrollbars \
@@ -108,6 +122,24 @@ impl Chromium {
         self.call("Emulation.setEmulatedMedia", &json!({ "features": [scheme] }));
     }
 
+    /// Gives the page a window of this size, as on a telephone where it is narrow.
+    pub fn resize(&mut self, width: u32, height: u32) {
+        let mobile = width < 600;
+        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": mobile });
+        self.call("Emulation.setDeviceMetricsOverride", &size);
+    }
+
+    /// What is seen of the page, from its top to its end or so many pixels down, as a PNG; only where `$SCREENSHOTS` names a directory.
+    pub fn screenshot(&mut self, name: &str, height: u32) {
+        let Some(directory) = std::env::var_os("SCREENSHOTS") else { return };
+        let width = self.ask("window.innerWidth");
+        let whole = self.ask("document.documentElement.scrollHeight").as_f64().expect("a height").min(f64::from(height));
+        let clip = json!({ "x": 0, "y": 0, "width": width, "height": whole, "scale": 1 });
+        let shot = self.call("Page.captureScreenshot", &json!({ "clip": clip, "captureBeyondViewport": true }));
+        let png = STANDARD.decode(shot["data"].as_str().expect("a picture")).expect("base64");
+        std::fs::write(Path::new(&directory).join(name), png).expect("a file");
+    }
+
     /// The value of a script's last expression.
     pub fn ask(&mut self, script: &str) -> Value {
         let answer = self.call("Runtime.evaluate", &json!({ "expression": script, "returnByValue": true, "awaitPromise": true }));
@@ -141,8 +173,23 @@ impl Chromium {
 
     /// Presses a key, like `ArrowRight`.
     pub fn press(&mut self, key: &str) {
-        for kind in ["keyDown", "keyUp"] {
-            self.call("Input.dispatchKeyEvent", &json!({ "type": kind, "key": key }));
+        // Without its code a key does nothing by itself, like choosing the next of several buttons.
+        let code = KEYS.iter().find(|(name, _)| *name == key).map_or(0, |(_, code)| *code);
+        let mut event = json!({ "type": "keyDown", "key": key, "windowsVirtualKeyCode": code });
+        if key == " " {
+            event["text"] = json!(key);
+        }
+        self.call("Input.dispatchKeyEvent", &event);
+        self.call("Input.dispatchKeyEvent", &json!({ "type": "keyUp", "key": key, "windowsVirtualKeyCode": code }));
+    }
+
+    /// Writes a text in the place of the one in the field with this id.
+    pub fn write(&mut self, id: &str, text: &str) {
+        self.ask(&format!("document.getElementById('{id}').focus(); document.getElementById('{id}').select()"));
+        if text.is_empty() {
+            self.press("Backspace");
+        } else {
+            self.call("Input.insertText", &json!({ "text": text }));
         }
     }
 
