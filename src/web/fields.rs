@@ -9,9 +9,12 @@ use serde::Serialize;
 
 use super::query::Query;
 use super::shell::{Markup, Refusal};
+use crate::plain::one_line;
 
 /// The longest text of a field that is read, in characters, and shown again when it makes no sense.
 const MAX_CHARS: usize = 100;
+/// The longest message about one: it quotes the text, and says what was expected.
+const MAX_FAULT_CHARS: usize = 400;
 /// The most values that a field may have that is given several times.
 const MAX_VALUES: usize = 16;
 
@@ -59,7 +62,7 @@ impl<'q> Reading<'q> {
 
     /// Something is wrong with a field; what was found first stays.
     pub fn fault(&mut self, name: &'static str, fault: impl Display) {
-        self.faults.0.entry(name).or_insert_with(|| fault.to_string());
+        self.faults.0.entry(name).or_insert_with(|| one_line(&fault.to_string(), MAX_FAULT_CHARS));
     }
 
     pub fn finish(self) -> Faults {
@@ -144,7 +147,7 @@ impl Choice {
 impl Field {
     /// A line of text, with what was written in it, or with its usual value where it was never filled in.
     pub fn line(name: &'static str, label: &'static str, query: &Query, usual: &str) -> Field {
-        let text = query.written(name).unwrap_or(usual).chars().take(MAX_CHARS).collect();
+        let text = one_line(query.written(name).unwrap_or(usual), MAX_CHARS);
         Field::new(name, label, Kind::Line { text, number: false, placeholder: String::new() })
     }
 

@@ -53,10 +53,7 @@ fn answer(known: &Known, query: &Query) -> Result<Markup, Refusal> {
     let times: Vec<Timestamp> = events.iter().map(|event| event.origin_at).collect();
     let lossless = needs(&times, &[asked.comparison.rate]).results.first().map_or(0, |result| result.bucket);
     let fields = asked.fields(query, known, &faults, lossless)?;
-    let result = match faults.is_empty() {
-        true => asked.result(known, &events, limits, lossless)?,
-        false => faults.result(&fields)?,
-    };
+    let result = if faults.is_empty() { asked.result(known, &events, limits, lossless)? } else { faults.result(&fields)? };
     Markup::filled("what_if.html", Page { known: known.told(), form: form(fields, &faults)?, result })
 }
 
@@ -194,7 +191,7 @@ impl Asked {
             Field::any("limiter", "Limiters (none: all)", limiters.to_vec()),
             Field::line("rate", "Rate", query, USUAL_RATE),
             Field::number("bucket", "Bucket", query, "").or(rate.limit()).hint(hint),
-            Field::line("min-magnitude", "Least magnitude", query, "").or("all"),
+            Field::line("min-magnitude", "Magnitude from", query, "").or("all"),
             Field::one("counter-rule", "Rule of sliding-counter", rules.to_vec()),
         ])
     }
@@ -248,12 +245,12 @@ impl Asked {
     /// The result in a sentence or two.
     fn said(&self, events: usize, results: &[Replayed<'_>], lossless: u64) -> String {
         let admits = |result: &Replayed<'_>| {
-            let bucket = result.limit.bucket().map_or_else(String::new, |bucket| format!(" with {}", count(bucket.into())));
+            let bucket = result.limit.bucket().map_or_else(String::new, |bucket| format!(" (bucket {})", count(bucket.into())));
             format!("{}{bucket} {}", result.limit.name(), count(result.admitted))
         };
         let admitted: Vec<String> = results.iter().map(admits).collect();
         let (events, rate) = (counted(events as u64, "event"), self.comparison.rate);
-        format!("Admitted of {events} at {rate}: {}. A bucket of {} loses none.", admitted.join(", "), count(lossless))
+        format!("Of {events} at {rate} are admitted: by {}. A bucket of {} loses none.", admitted.join(", "), count(lossless))
     }
 
     /// The same question on the command line.

@@ -1,72 +1,17 @@
 //! "What if" and the laboratory: what is chosen changes the numbers at once, by keyboard too, and they are those of the command line.
 
-use std::path::PathBuf;
-use std::process::Command;
-
-use serde_json::{Value, json};
-use throttler::catalogue::Source;
-use throttler::web::History;
-use throttler::words::count;
+use serde_json::json;
 
 use crate::chromium::Chromium;
+use crate::numbers::{DAYS, catalogue, history, refused, replayed, simulated};
 use crate::rig::Rig;
 use crate::site::Site;
 
 /// The cells of the result's table, a list a row.
 const CELLS: &str =
     "Array.from(document.querySelectorAll('#result tbody tr'), (row) => Array.from(row.cells, (cell) => cell.textContent))";
-/// The days of the M8.8.
-const DAYS: [&str; 4] = ["--from", "2025-07-29T12:00:00Z", "--to", "2025-07-31T12:00:00Z"];
 /// The widths that pages are made for, and what is looked at of each.
 const WIDTHS: [u32; 3] = [360, 768, 1280];
-
-fn catalogue() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data/quakes_2015_2025.csv")
-}
-
-/// What the program prints.
-fn told(arguments: &[&str]) -> Value {
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_throttler")).args(arguments).args(["--format", "json"]).output().expect("it runs");
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON")
-}
-
-/// What it says on standard error of what makes no sense.
-fn refused(arguments: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_throttler")).args(arguments).output().expect("it runs");
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-    String::from_utf8(output.stderr).expect("UTF-8")
-}
-
-/// A count as people read it; nothing as a dash.
-fn cell(value: &Value) -> String {
-    value.as_u64().map_or_else(|| "-".to_owned(), count)
-}
-
-/// The first columns of the table of `throttler replay` with these flags: limiter, bucket, admitted, refused, busiest, promised, delayed.
-fn replayed(flags: &[&str]) -> Vec<Vec<String>> {
-    let catalogue = catalogue();
-    let told = told(&[&["replay", catalogue.to_str().expect("UTF-8")], flags].concat());
-    let row = |row: &Value| {
-        let rule = row["counter_rule"].as_str().filter(|rule| *rule == "fits").map_or(String::new(), |rule| format!(" ({rule})"));
-        let name = format!("{}{rule}", row["limiter"].as_str().expect("a name"));
-        let numbers = ["bucket", "admitted", "refused", "busiest_window", "most_in_any_window", "delayed"];
-        [name].into_iter().chain(numbers.map(|key| cell(&row[key]))).collect()
-    };
-    told["results"].as_array().expect("rows").iter().map(row).collect()
-}
-
-/// The numbers of the table of `throttler simulate outage`: policy, admitted, refused, busiest, passed in the outage.
-fn simulated(flags: &[&str]) -> Vec<Vec<String>> {
-    let row = |row: &Value| {
-        let outage = format!("{} of {}", cell(&row["admitted_in_outage"]), cell(&row["offered_in_outage"]));
-        let (policy, outage) = row["policy"].as_str().map_or(("no outage", "-".to_owned()), |policy| (policy, outage));
-        let numbers = ["admitted", "refused", "busiest_window"].map(|key| cell(&row[key]));
-        [policy.to_owned()].into_iter().chain(numbers).chain([outage]).collect()
-    };
-    told(&[&["simulate", "outage"], flags].concat())["results"].as_array().expect("rows").iter().map(row).collect()
-}
 
 /// The cells of these columns.
 fn columns(browser: &mut Chromium, columns: &[usize]) -> Vec<Vec<String>> {
@@ -114,7 +59,7 @@ fn looks(browser: &mut Chromium, site: &Site, path: &str, name: &str) {
 }
 
 async fn site(rig: &mut Rig) -> Site {
-    Site::with_history(rig, History::read(vec![Source::File(catalogue())]).expect("the catalogue")).await
+    Site::with_history(rig, history()).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -183,7 +128,7 @@ async fn what_makes_no_sense_is_told_where_it_stands() {
     let mut rig = Rig::fresh().await;
     let site = site(&mut rig).await;
     let catalogue = catalogue();
-    let catalogue = catalogue.to_str().expect("UTF-8");
+    let catalogue = catalogue.as_str();
     for (path, field, text, flags) in [
         ("/what-if", "rate", "5/fortnight", vec!["replay", catalogue, "--rate", "5/fortnight"]),
         ("/what-if", "bucket", "0", vec!["replay", catalogue, "--bucket", "0"]),

@@ -2,7 +2,10 @@
 
 mod health;
 mod limits;
+#[allow(dead_code, reason = "what is refused is told by a browser")]
+mod numbers;
 mod pages;
+mod play;
 #[path = "../pipeline/receiver.rs"]
 #[allow(dead_code, reason = "its failures are for the tests of the pipeline")]
 mod receiver;
