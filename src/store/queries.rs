@@ -192,7 +192,7 @@ pub(super) const OUTCOMES_OF_ONE: &str = "SELECT subscriber_key, outcome, count(
 pub(super) const DAYS_OF_ONE: &str = "SELECT subscriber_key, (?3 - 1 - decided_at) / ?4 AS day, count(*), sum(refused)
     FROM decisions WHERE subscriber_key = ?1 AND decided_at >= ?2 AND decided_at < ?3 GROUP BY day";
 pub(super) const DEAD_OF_ONE: &str = "SELECT subscriber_key, count(*) FROM outbox
-    WHERE subscriber_key = ?1 AND status = 'dead' AND settled_at >= ?2 AND settled_at < ?3";
+    WHERE subscriber_key = ?1 AND status = 'dead' AND settled_at >= ?2 AND settled_at < ?3 GROUP BY subscriber_key";
 
 #[cfg(test)]
 mod tests {

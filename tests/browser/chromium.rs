@@ -10,6 +10,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -108,6 +110,40 @@ impl Chromium {
         self.call("Emulation.setEmulatedMedia", &json!({ "features": [scheme] }));
     }
 
+    /// Gives the page a window of this many pixels across and down.
+    pub fn set_size(&mut self, width: u32, height: u32) {
+        let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        self.call("Emulation.setDeviceMetricsOverride", &metrics);
+    }
+
+    /// The whole page as a PNG in `$SCREENSHOTS`, where that is set: for somebody who looks at it.
+    pub fn photograph(&mut self, name: &str) {
+        let Some(directory) = std::env::var_os("SCREENSHOTS") else { return };
+        let picture = self.call("Page.captureScreenshot", &json!({ "captureBeyondViewport": true }));
+        let picture = STANDARD.decode(picture["data"].as_str().expect("a picture")).expect("base64");
+        std::fs::write(Path::new(&directory).join(name), picture).expect("the picture can be written");
+    }
+
+    /// Sends these headers with every request from now on.
+    pub fn set_headers(&mut self, headers: &Value) {
+        self.call("Network.enable", &json!({}));
+        self.call("Network.setExtraHTTPHeaders", &json!({ "headers": headers }));
+    }
+
+    /// Writes into the element that has the focus, as a keyboard does.
+    pub fn type_text(&mut self, text: &str) {
+        self.call("Input.insertText", &json!({ "text": text }));
+    }
+
+    /// Waits until the script's last expression is true.
+    pub fn wait_until(&mut self, script: &str) {
+        let given_up = std::time::Instant::now() + PATIENCE;
+        while self.ask(script) != json!(true) {
+            assert!(std::time::Instant::now() < given_up, "{script}");
+            self.ask("new Promise((done) => requestAnimationFrame(done))");
+        }
+    }
+
     /// The value of a script's last expression.
     pub fn ask(&mut self, script: &str) -> Value {
         let answer = self.call("Runtime.evaluate", &json!({ "expression": script, "returnByValue": true, "awaitPromise": true }));
@@ -137,6 +173,13 @@ impl Chromium {
         if self.loads == before {
             self.wait(|message| message["method"] == "Page.loadEventFired");
         }
+    }
+
+    /// Presses the tabulator, which leads on to the next stop.
+    pub fn tab(&mut self) {
+        let key = json!({ "type": "keyDown", "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9 });
+        self.call("Input.dispatchKeyEvent", &key);
+        self.call("Input.dispatchKeyEvent", &json!({ "type": "keyUp", "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9 }));
     }
 
     /// Presses a key, like `ArrowRight`.

@@ -1,6 +1,8 @@
 //! The pages as a reader has them: in a real browser. Where there is no Chromium these tests say so and pass.
 
 mod chromium;
+mod dashboard;
+mod days;
 #[path = "../pipeline/receiver.rs"]
 #[allow(dead_code, reason = "its failures are for the tests of the pipeline")]
 mod receiver;
