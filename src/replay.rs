@@ -138,7 +138,7 @@ pub fn busiest_window(ascending: &[i128], window: i128) -> u64 {
 }
 
 /// The first of those stretches: the index of its first instant, and how many it holds. `None` without instants.
-fn busiest_stretch(ascending: &[i128], window: i128) -> Option<(usize, u64)> {
+pub(crate) fn busiest_stretch(ascending: &[i128], window: i128) -> Option<(usize, u64)> {
     let mut first = 0;
     let mut busiest: Option<(usize, usize)> = None;
     for (last, at) in ascending.iter().enumerate() {

@@ -54,6 +54,14 @@ pub(super) const STYLE: &str = "\
 .capacity{stroke:#009e73;stroke-width:1.2;stroke-dasharray:5 4;fill:none}
 .plot .capacity-count{fill:#00694a}
 .under{fill:#009e73;fill-opacity:.14;stroke:none}
+.water{fill:#f3f7fa;stroke:#d9dee3}
+.land path{fill:#e1e3dd;stroke:none}
+.spots path{stroke-width:1.2}
+.spots .passed{fill:#0072b2;fill-opacity:.3}
+.spots .refused{fill:#59636e;stroke:#59636e;fill-opacity:.4}
+.spots .delayed{fill:#cc79a7;fill-opacity:.35}
+.spots .digested{fill:#e69f00;fill-opacity:.35}
+.unmatched{fill:none;stroke:#8a929b;stroke-dasharray:2 2}
 @media (prefers-color-scheme:dark){
 .plot{color:#e6e9ec}
 .plot .muted{fill:#a3adb8}
@@ -78,6 +86,11 @@ pub(super) const STYLE: &str = "\
 .capacity{stroke:#2fc99a}
 .plot .capacity-count{fill:#4fd6a6}
 .under{fill:#2fc99a}
+.water{fill:#10161c;stroke:#2c333a}
+.land path{fill:#252c31}
+.spots .passed{fill:#56b4e9}
+.spots .refused{fill:#a3adb8;stroke:#a3adb8}
+.unmatched{stroke:#75808b}
 }";
 
 /// A text as it may stand in XML and HTML: control characters, which XML forbids, and those that turn the direction of

@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use base64::Engine as _;
+use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -122,22 +122,38 @@ impl Chromium {
         self.call("Emulation.setEmulatedMedia", &json!({ "features": [scheme] }));
     }
 
-    /// Gives the page a window of this size, as on a telephone where it is narrow.
-    pub fn resize(&mut self, width: u32, height: u32) {
-        let mobile = width < 600;
-        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": mobile });
-        self.call("Emulation.setDeviceMetricsOverride", &size);
+    /// Gives the page a window of this many pixels across and down.
+    pub fn set_size(&mut self, width: u32, height: u32) {
+        let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        self.call("Emulation.setDeviceMetricsOverride", &metrics);
     }
 
-    /// What is seen of the page, from its top to its end or so many pixels down, as a PNG; only where `$SCREENSHOTS` names a directory.
-    pub fn screenshot(&mut self, name: &str, height: u32) {
+    /// The whole page as a PNG in `$SCREENSHOTS`, where that is set: for somebody who looks at it.
+    pub fn photograph(&mut self, name: &str) {
         let Some(directory) = std::env::var_os("SCREENSHOTS") else { return };
-        let width = self.ask("window.innerWidth");
-        let whole = self.ask("document.documentElement.scrollHeight").as_f64().expect("a height").min(f64::from(height));
-        let clip = json!({ "x": 0, "y": 0, "width": width, "height": whole, "scale": 1 });
-        let shot = self.call("Page.captureScreenshot", &json!({ "clip": clip, "captureBeyondViewport": true }));
-        let png = STANDARD.decode(shot["data"].as_str().expect("a picture")).expect("base64");
-        std::fs::write(Path::new(&directory).join(name), png).expect("a file");
+        let picture = self.call("Page.captureScreenshot", &json!({ "captureBeyondViewport": true }));
+        let picture = STANDARD.decode(picture["data"].as_str().expect("a picture")).expect("base64");
+        std::fs::write(Path::new(&directory).join(name), picture).expect("the picture can be written");
+    }
+
+    /// Sends these headers with every request from now on.
+    pub fn set_headers(&mut self, headers: &Value) {
+        self.call("Network.enable", &json!({}));
+        self.call("Network.setExtraHTTPHeaders", &json!({ "headers": headers }));
+    }
+
+    /// Writes into the element that has the focus, as a keyboard does.
+    pub fn type_text(&mut self, text: &str) {
+        self.call("Input.insertText", &json!({ "text": text }));
+    }
+
+    /// Waits until the script's last expression is true.
+    pub fn wait_until(&mut self, script: &str) {
+        let given_up = std::time::Instant::now() + PATIENCE;
+        while self.ask(script) != json!(true) {
+            assert!(std::time::Instant::now() < given_up, "{script}");
+            self.ask("new Promise((done) => requestAnimationFrame(done))");
+        }
     }
 
     /// The value of a script's last expression.
@@ -171,6 +187,13 @@ impl Chromium {
         }
     }
 
+    /// Presses the tabulator, which leads on to the next stop.
+    pub fn tab(&mut self) {
+        let key = json!({ "type": "keyDown", "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9 });
+        self.call("Input.dispatchKeyEvent", &key);
+        self.call("Input.dispatchKeyEvent", &json!({ "type": "keyUp", "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9 }));
+    }
+
     /// Presses a key, like `ArrowRight`.
     pub fn press(&mut self, key: &str) {
         // Without its code a key does nothing by itself, like choosing the next of several buttons.
@@ -189,7 +212,7 @@ impl Chromium {
         if text.is_empty() {
             self.press("Backspace");
         } else {
-            self.call("Input.insertText", &json!({ "text": text }));
+            self.type_text(text);
         }
     }
 

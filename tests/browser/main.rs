@@ -1,6 +1,8 @@
 //! The pages as a reader has them: in a real browser. Where there is no Chromium these tests say so and pass.
 
 mod chromium;
+mod dashboard;
+mod days;
 #[path = "../web/numbers.rs"]
 mod numbers;
 mod play;

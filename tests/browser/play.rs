@@ -29,7 +29,6 @@ fn laboratory(browser: &mut Chromium) -> Vec<Vec<String>> {
 
 /// Does something, and waits until the result is another one.
 fn changed(browser: &mut Chromium, does: impl FnOnce(&mut Chromium)) {
-    let before = browser.ask("document.getElementById('result').dataset.said");
     browser
         .ask("window.shown = new Promise((done) => document.addEventListener('shown', () => done(true), { once: true })); true");
     does(browser);
@@ -46,16 +45,16 @@ fn focus(browser: &mut Chromium, id: &str) {
 fn looks(browser: &mut Chromium, site: &Site, path: &str, name: &str) {
     for width in WIDTHS {
         for (dark, scheme) in [(false, "light"), (true, "dark")] {
-            browser.resize(width, 900);
+            browser.set_size(width, 900);
             browser.set_dark(dark);
             browser.open(&format!("http://localhost:{}{path}", site.address.port()));
             assert_eq!(browser.ask("document.documentElement.scrollWidth"), json!(width), "{path} at {width}");
             assert_eq!(browser.complaints(), Vec::<String>::new(), "{path} at {width}");
-            browser.screenshot(&format!("{name}-{width}-{scheme}.png"), 2_400);
+            browser.photograph(&format!("{name}-{width}-{scheme}.png"));
         }
     }
     browser.set_dark(false);
-    browser.resize(1_280, 900);
+    browser.set_size(1_280, 900);
 }
 
 async fn site(rig: &mut Rig) -> Site {
@@ -109,7 +108,7 @@ async fn the_hint_is_the_bucket_that_loses_nothing() {
     assert_eq!(browser.ask("document.querySelector('#bucket-hint a').textContent"), json!("74"));
     assert_eq!(what_if(&mut browser), replayed(&[]));
     assert_eq!(browser.ask("document.querySelectorAll('.figures title').length"), json!(0), "columns tell nothing each");
-    browser.screenshot("what-if-everything.png", 2_400);
+    browser.photograph("what-if-everything.png");
     browser.follow("document.querySelector('#bucket-hint a')");
     assert_eq!(what_if(&mut browser), replayed(&["--bucket", "74"]));
     assert_eq!(browser.ask("document.querySelectorAll('#result tbody tr')[3].cells[3].textContent"), json!("0"));
@@ -152,7 +151,7 @@ async fn what_makes_no_sense_is_told_where_it_stands() {
         assert_eq!(browser.ask(&format!("document.getElementById('{field}').getAttribute('aria-invalid')")), json!("true"));
         assert_eq!(browser.ask(CELLS), json!([]), "{path}: no numbers for what was not asked");
         assert_eq!(browser.ask(kept), before, "{path}: the rest stays");
-        browser.screenshot(&format!("fault-{field}.png"), 900);
+        browser.photograph(&format!("fault-{field}.png"));
         changed(&mut browser, |browser| browser.write(field, ""));
         assert_eq!(browser.ask(&format!("document.getElementById('{field}-fault').textContent")), json!(""), "{path}: {field}");
         assert_eq!(browser.ask(CELLS), cells, "{path}: what is usual");

@@ -1,8 +1,9 @@
 //! The scene: what limiters or subscribers made of the same events, above each other on one time axis. This file holds what is
-//! shown, and takes it from a replay; `stored` from that of a subscriber; `draw` lays it out, `marks` draws the events.
+//! shown, and takes it from a replay; `stored` from that of a subscriber, `recorded` from what was recorded; `draw` lays it out, `marks` draws the events.
 
 mod draw;
 mod marks;
+mod recorded;
 mod stored;
 
 pub use marks::MAX_SINGLE_MARKS;
@@ -14,6 +15,8 @@ use crate::limiter::{CounterRule, Limit, Limiter, Request, Verdict};
 use crate::replay::{Replayed, Step, replay_each};
 use crate::time::{Span, Timestamp};
 use crate::words::count;
+
+pub use recorded::{Left, Recorded};
 
 /// Limiters side by side.
 #[derive(Clone, Debug, PartialEq)]
@@ -94,7 +97,7 @@ impl Fate {
     }
 
     /// The class of its colour.
-    const fn class(self) -> &'static str {
+    pub(in crate::plot) const fn class(self) -> &'static str {
         match self {
             Fate::Passed | Fate::Alerted => "passed",
             Fate::Refused | Fate::Withheld => "refused",

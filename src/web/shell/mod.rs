@@ -26,7 +26,7 @@ const TABS: [(Tab, &str, &str); 3] =
     [(Tab::Dashboard, "./", "Dashboard"), (Tab::WhatIf, "what-if", "What if"), (Tab::Laboratory, "laboratory", "Laboratory")];
 
 /// Every template, by its name. A value of a template whose name ends in `.html` is escaped.
-const TEMPLATES: [(&str, &str); 11] = [
+const TEMPLATES: [(&str, &str); 12] = [
     ("shell.html", include_str!("shell.html")),
     ("refusal.html", include_str!("refusal.html")),
     ("fields.html", include_str!("fields.html")),
@@ -38,6 +38,7 @@ const TEMPLATES: [(&str, &str); 11] = [
     ("lossless.html", include_str!("lossless.html")),
     ("laboratory.html", include_str!("laboratory.html")),
     ("laboratory_result.html", include_str!("laboratory_result.html")),
+    ("dashboard.html", include_str!("../dashboard/dashboard.html")),
 ];
 
 static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
@@ -135,9 +136,6 @@ pub(super) enum Refusal {
     /// What was asked makes no sense; the text says what was found and what is expected.
     #[error("{0}")]
     Asked(String),
-    /// What was asked about is not there.
-    #[error("{0}")]
-    Unknown(String),
     #[error("too many questions at once: ask again in a moment")]
     Busy,
     #[error("it takes too long: ask about fewer days, or about one subscriber")]
@@ -152,7 +150,7 @@ impl Refusal {
     fn status(&self) -> StatusCode {
         match self {
             Refusal::Asked(_) => StatusCode::BAD_REQUEST,
-            Refusal::Unknown(_) | Refusal::Store(StoreError::NoSubscriber(_)) => StatusCode::NOT_FOUND,
+            Refusal::Store(StoreError::NoSubscriber(_)) => StatusCode::NOT_FOUND,
             Refusal::Busy | Refusal::TooLong | Refusal::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
             Refusal::Template(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -171,6 +169,9 @@ impl IntoResponse for Refusal {
         if matches!(self, Refusal::Template(_)) {
             tracing::error!("{why}");
             return (status, "this page cannot be made: the log tells why\n").into_response();
+        }
+        if matches!(self, Refusal::Store(_)) {
+            tracing::warn!("a page could not be made: {why}");
         }
         let heading = match status {
             StatusCode::BAD_REQUEST => "That cannot be asked",
