@@ -44,7 +44,7 @@ fn check(global: &Global) -> Result<(), Failure> {
     let history = loaded.config.web.listen.map(|_| loaded.history()).transpose()?;
     let source = loaded.path.as_ref().map_or("no file, only defaults".to_owned(), |path| path.display().to_string());
     let email = loaded.config.email.smtp.as_deref().unwrap_or("none: what would be sent is logged");
-    let rows = [
+    let mut rows = vec![
         ("configuration", source),
         ("feed", format!("{}, every {}", feed.url(), loaded.config.feed.poll)),
         ("event service", fdsn),
@@ -65,7 +65,7 @@ fn check(global: &Global) -> Result<(), Failure> {
                 _ => "nothing listens".to_owned(),
             },
         ),
-        ("what if", history.map_or_else(|| "nobody asks".to_owned(), |history| history.told())),
     ];
+    rows.extend(history.map(|history| ("what if", history.told())));
     output::print(&format!("The configuration is in order.\n\n{}", output::pairs(&rows)))
 }

@@ -48,6 +48,7 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     let (url, rules) = (loaded.feed_url()?, loaded.event_rules()?);
     let (clock, idle) = clock()?;
     let (delivery, egress) = (loaded.delivery(global)?, loaded.egress()?);
+    let history = loaded.config.web.listen.map(|_| loaded.history()).transpose()?;
     let path = loaded.database(global);
     let _lock = DaemonLock::acquire(&path)?;
     let store = Store::open(&path)?;
@@ -65,13 +66,12 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
             loaded.unsubscribe_key(global)?,
             loaded.web_access(listen)?,
             Work::new(Store::open_reader(&path)?),
-            loaded.history()?,
         ))
     });
     let pages = pages.transpose()?;
     runtime.block_on(async {
         let stop = StopSignal::from_process()?;
-        let Some((listen, key, access, work, history)) = pages else { return Ok(service.run(stop).await?) };
+        let (Some((listen, key, access, work)), Some(history)) = (pages, history) else { return Ok(service.run(stop).await?) };
         let server = Server::bind(listen, Limits::default()).await.map_err(|fault| {
             let at = loaded.at("web.listen");
             anyhow::anyhow!("{at}: cannot listen on {listen}: {fault}")

@@ -99,3 +99,36 @@ fn what_cannot_listen_says_so_at_the_start() {
         }
     }
 }
+
+#[test]
+fn the_pages_history_is_read_at_the_start_or_is_an_error() {
+    let listen = "[web]\nlisten = \"127.0.0.1:0\"\n";
+    let head = "time,mag,id\n2025-01-01T00:00:00Z,5,a\n";
+    for (rows, name, status, expected) in [
+        ("", "none.csv", 1, "none.csv"),
+        ("2025-01-02T00:00:00Z,big,b\n", "quakes.csv", 3, "quakes.csv, line 3, column"),
+        ("yesterday,5,b\n", "quakes.csv", 3, "quakes.csv, line 3, column"),
+    ] {
+        let place = with(&format!("{listen}catalogue = \"{name}\"\n"));
+        place.write("quakes.csv", &format!("{head}{rows}"));
+        for command in [&["run"][..], &["config", "check"]] {
+            let ran = place.run(command);
+            assert_eq!(ran.status, Some(status), "{rows}: {}", ran.err);
+            assert!(ran.err.contains(expected), "{}", ran.err);
+            assert!(!place.path("throttler.db").exists(), "before anything is touched");
+        }
+    }
+    let nowhere = with("[web]\ncatalogue = \"quakes.csv\"\n").run(&["config", "check"]);
+    assert_eq!(nowhere.status, Some(2));
+    assert!(nowhere.err.contains("web.listen: expected an address, since web.catalogue is set"), "{}", nowhere.err);
+
+    let place = with(&format!("{listen}catalogue = [\"quakes.csv\", \"more.csv\"]\n"));
+    place.write("quakes.csv", head);
+    place.write("more.csv", &format!("{head}2025-02-01T00:00:00Z,,c\n"));
+    let checked = place.run(&["config", "check"]).ok();
+    assert!(checked.contains("2 events of the catalogue, 2025-01-01 to 2025-02-01"), "{checked}");
+    let daemon = Daemon::start(&place);
+    let page = ask(&address(&place), "GET /what-if?days=all HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert!(page.contains("Known: 2 events of the catalogue, 2025-01-01 to 2025-02-01."), "{page}");
+    assert!(daemon.stop().success());
+}
