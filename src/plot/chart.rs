@@ -4,7 +4,7 @@
 use svg::node::element::Group;
 
 use super::axis::Scale;
-use super::canvas::{LEFT, line, path, polyline, series_class, series_line, series_mark, text, tooltip};
+use super::canvas::{LEFT, Paper, line, path, polyline, series_class, series_line, series_mark, text, tooltip};
 use super::frame::Frame;
 use super::sheet::{self, Block, Panel, Sheet, Switches};
 
@@ -133,6 +133,7 @@ impl ChartGroup {
             Panel { class: panel_class(number, index), label, content, height }
         };
         Block {
+            paper: Paper::WIDE,
             heading: self.heading.clone(),
             legend: all.iter().enumerate().map(entry).collect(),
             columns: self.columns(),

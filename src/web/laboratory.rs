@@ -14,7 +14,7 @@ use super::shell::{Markup, Refusal, Tab, page};
 use super::table::table_of;
 use crate::daemon::with_causes;
 use crate::limiter::{Algorithm, CounterRule};
-use crate::plot::laboratory;
+use crate::plot::{Arrivals, laboratory};
 use crate::rate::{Rate, RateError};
 use crate::simulate::SetupError;
 use crate::simulate::fallback::FallbackPolicy;
@@ -58,7 +58,7 @@ fn answer(query: &Query) -> Result<Markup, Refusal> {
     let faults = reading.finish();
     let fields = fields(query, asked.as_ref());
     let result = match (asked, found) {
-        (Some(asked), Some((rows, figures))) if faults.is_empty() => asked.result(&rows, figures)?,
+        (Some(asked), Some((rows, drawn))) if faults.is_empty() => asked.result(&rows, &drawn)?,
         _ => faults.result(&fields)?,
     };
     Markup::filled("laboratory.html", Page { form: form(fields, &faults)?, result })
@@ -99,9 +99,9 @@ impl Asked {
     }
 
     /// All limiters in numbers, and the chosen one drawn; or what is wrong with which field.
-    fn run(&self) -> Result<(Vec<OutageRow>, String), (&'static str, String)> {
+    fn run(&self) -> Result<(Vec<OutageRow>, Arrivals), (&'static str, String)> {
         let drawn = Outage { algorithms: vec![self.algorithm], ..self.setup.clone() };
-        let run = || Ok((self.setup.run()?, laboratory::outage(&drawn)?.to_figures()));
+        let run = || Ok((self.setup.run()?, laboratory::outage(&drawn)?));
         run().map_err(|fault: SetupError| match fault {
             SetupError::Limit(fault) => ("bucket", fault.to_string()),
             SetupError::Outage { .. } => ("down-to", fault.to_string()),
@@ -110,7 +110,7 @@ impl Asked {
         })
     }
 
-    fn result(&self, rows: &[OutageRow], figures: String) -> Result<Markup, Refusal> {
+    fn result(&self, rows: &[OutageRow], drawn: &Arrivals) -> Result<Markup, Refusal> {
         #[derive(Serialize)]
         struct Found {
             said: String,
@@ -118,6 +118,7 @@ impl Asked {
             command: String,
             table: Markup,
             figures: Markup,
+            narrow: Markup,
         }
         let Outage { rate, instances, down_from, down_to, .. } = self.setup;
         let caption = format!(
@@ -132,7 +133,8 @@ impl Asked {
             about: self.preset.description(),
             command: self.command(),
             table: table_of(&caption, &table(rate, &rows.iter().collect::<Vec<_>>()), is_drawn)?,
-            figures: Markup::drawn(figures),
+            figures: Markup::drawn(drawn.to_figures()),
+            narrow: Markup::drawn(drawn.to_narrow_figures()),
         };
         Markup::filled("laboratory_result.html", found)
     }

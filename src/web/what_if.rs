@@ -210,6 +210,7 @@ impl Asked {
             promises: Vec<Promise>,
             drawn: String,
             figures: Markup,
+            narrow: Markup,
         }
         let Some(stretch) = Stretch::of(events, self.from, self.to) else {
             return Markup::filled("nothing.html", ());
@@ -237,6 +238,7 @@ impl Asked {
                 table: table_of(&caption, &table(self.comparison.rate, &results), |_| false)?,
                 promises: results.iter().map(promise).collect(),
                 drawn,
+                narrow: Markup::drawn(scene.to_narrow_figures()),
                 figures: Markup::drawn(if few { scene.to_figures() } else { scene.to_plain_figures() }),
             },
         )
@@ -244,13 +246,14 @@ impl Asked {
 
     /// The result in a sentence or two.
     fn said(&self, events: usize, results: &[Replayed<'_>], lossless: u64) -> String {
-        let admits = |result: &Replayed<'_>| {
+        let admits = |(number, result): (usize, &Replayed<'_>)| {
             let bucket = result.limit.bucket().map_or_else(String::new, |bucket| format!(" (bucket {})", count(bucket.into())));
-            format!("{}{bucket} {}", result.limit.name(), count(result.admitted))
+            let verb = if number == 0 { " admits" } else { "" };
+            format!("{}{bucket}{verb} {}", result.limit.name(), count(result.admitted))
         };
-        let admitted: Vec<String> = results.iter().map(admits).collect();
+        let admitted = results.iter().enumerate().map(admits).collect::<Vec<_>>().join(", ");
         let (events, rate) = (counted(events as u64, "event"), self.comparison.rate);
-        format!("Of {events} at {rate} are admitted: by {}. A bucket of {} loses none.", admitted.join(", "), count(lossless))
+        format!("Of {events} at {rate}, {admitted}. A bucket of {} loses none.", count(lossless))
     }
 
     /// The same question on the command line.

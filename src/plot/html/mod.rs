@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use svg::node::Text;
 use svg::node::element::Group;
 
-use super::canvas::{self, LEFT, STYLE, WIDTH, open, plain, rectangle};
+use super::canvas::{self, STYLE, WIDTH, open, plain, rectangle};
 use super::sheet::{Block, Sheet};
 
 const PAGE_STYLE: &str = include_str!("report.css");
@@ -88,8 +88,8 @@ fn section(block: &Block) -> String {
     if !block.heading.is_empty() {
         let _ = writeln!(all, "<h2>{}</h2>", escaped(&block.heading));
     }
-    let (legend, height) = canvas::legend(LEFT, 12.0, block.legend.clone());
-    all += &picture("Legend", (WIDTH, height + 14.0), legend);
+    let (legend, height) = canvas::legend_within((block.paper.left, block.paper.width - 20.0), 12.0, block.legend.clone());
+    all += &picture("Legend", (block.paper.width, height + 14.0), legend);
     let _ = writeln!(all, "<div class=\"panels of-{}\">", block.columns);
     for panel in &block.panels {
         let drawn = picture(&panel.label, (block.panel_width(), panel.height), panel.content.clone());
@@ -100,7 +100,7 @@ fn section(block: &Block) -> String {
         let _ = write!(
             all,
             "<div class=\"foot\">\n{}</div>\n",
-            picture("The axis of all pictures above", (WIDTH, *height), foot.clone())
+            picture("The axis of all pictures above", (block.paper.width, *height), foot.clone())
         );
     }
     all

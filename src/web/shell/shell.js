@@ -5,6 +5,7 @@
   const pause = 300; // milliseconds without typing
   let timer = 0;
   let asking = null; // the newest question alone is answered
+  let asked = null; // the address that the result is of, or will be: it is not asked for twice
 
   const say = (text) => {
     document.getElementById("said").textContent = text;
@@ -19,10 +20,12 @@
     if (field) field.setAttribute("aria-invalid", String(old.textContent !== ""));
   }
 
-  async function ask(form) {
+  async function ask(form, again) {
     const fields = Array.from(new FormData(form)).filter(([, value]) => value !== "");
     const query = new URLSearchParams(fields).toString();
     const address = location.pathname + (query ? "?" + query : "");
+    if (address === asked && !again) return;
+    asked = address;
     if (asking) asking.abort();
     const mine = (asking = new AbortController());
     const before = document.getElementById("result");
@@ -40,21 +43,22 @@
       say(result.dataset.said || "The result is new.");
     } catch (fault) {
       if (asking !== mine || fault.name === "AbortError") return;
+      asked = null;
       before.removeAttribute("aria-busy");
       say("There was no answer (" + fault.message + "): the button asks again.");
     }
   }
 
   for (const form of document.querySelectorAll("form[data-live]")) {
-    const soon = (wait) => {
+    const soon = (wait, again) => {
       clearTimeout(timer);
-      timer = setTimeout(() => form.checkValidity() && ask(form), wait);
+      timer = setTimeout(() => form.checkValidity() && ask(form, again), wait);
     };
     form.addEventListener("input", () => soon(pause));
     form.addEventListener("change", () => soon(0));
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      soon(0);
+      soon(0, true);
     });
   }
 })();
