@@ -1,5 +1,6 @@
 //! The web listener over real sockets: pages, health, and clients that mean no good.
 
+mod access;
 mod health;
 mod limits;
 mod pages;

@@ -5,6 +5,13 @@
   let timer = 0;
   let asking = null; // the newest question alone is answered
 
+  // Where a picture is wider than its box, the newest comes first.
+  const showNewest = (within) => {
+    for (const box of within.querySelectorAll("[data-newest]")) box.scrollLeft = box.scrollWidth;
+  };
+  showNewest(document);
+  document.addEventListener("shown", (event) => showNewest(event.target));
+
   const say = (text) => {
     document.getElementById("said").textContent = text;
   };
