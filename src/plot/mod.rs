@@ -25,7 +25,7 @@ pub use arrivals::{Arrivals, ArrivalsGroup, ArrivalsPanel};
 pub use buckets::{BucketPanel, Buckets};
 pub use chart::{Chart, ChartGroup, Charts, Point, Series};
 pub use curve::{Corner, Curve, WholeRate};
-pub use html::{FIGURES_SCRIPT, figures_style};
+pub use html::{FIGURES_SCRIPT, figures_style, policy_source};
 pub use map::{Map, Spot};
 pub use scene::{BusiestWindow, Fate, Left, MAX_SINGLE_MARKS, Mark, Recorded, Row, Scene, Stretch};
 pub use sheet::MAX_PANELS;

@@ -15,7 +15,7 @@ const AT_ONCE: usize = 2;
 /// How long a question waits for its turn.
 const PATIENCE: Span = Span::from_seconds(5);
 /// The longest that a question may keep the database's reader.
-const LONGEST_READ: Span = Span::from_seconds(8);
+const LONGEST_READ: Span = Span::from_seconds(5);
 /// How often one that does not end is broken off again.
 const AGAIN: Span = Span::from_millis(50);
 
@@ -29,6 +29,7 @@ struct Reader {
     database: Database,
     interrupt: Interrupt,
     turn: Arc<Semaphore>,
+    longest: Span,
 }
 
 impl Work {
@@ -36,7 +37,8 @@ impl Work {
     #[must_use]
     pub fn new(reader: Store) -> Work {
         let interrupt = reader.interrupt();
-        let reader = Reader { database: Database::new(reader), interrupt, turn: Arc::new(Semaphore::new(1)) };
+        let turn = Arc::new(Semaphore::new(1));
+        let reader = Reader { database: Database::new(reader), interrupt, turn, longest: LONGEST_READ };
         Work { computations: Arc::new(Semaphore::new(AT_ONCE)), reader }
     }
 
@@ -58,29 +60,58 @@ impl Work {
         &self,
         work: impl FnOnce(&mut Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, Refusal> {
-        let Reader { database, interrupt, turn } = &self.reader;
-        let (database, interrupt) = (database.clone(), interrupt.clone());
+        let Reader { database, interrupt, turn, longest } = &self.reader;
+        let (database, interrupt, longest) = (database.clone(), interrupt.clone(), *longest);
         let turn = Arc::clone(turn).acquire_owned();
         let permit = timeout(PATIENCE.to_std(), turn).await.map_err(|_| Refusal::Busy)?.map_err(|_| Refusal::Busy)?;
         // A task of its own: it is broken off in time also when the connection is gone that it was for.
         let read = tokio::spawn(async move {
             let mut reading = std::pin::pin!(database.with(work));
-            let mut span = LONGEST_READ;
+            let mut span = longest;
             let mut broken_off = false;
             // It has ended when it says so: the next question's turn must not be broken off.
             let read = loop {
-                match timeout(span.to_std(), reading.as_mut()).await {
-                    Ok(read) => break read,
-                    // Again and again, since it may be between two statements.
-                    Err(_) => {
-                        interrupt.now();
-                        (span, broken_off) = (AGAIN, true);
-                    }
+                if let Ok(read) = timeout(span.to_std(), reading.as_mut()).await {
+                    break read;
                 }
+                // Again and again, since it may be between two statements.
+                interrupt.now();
+                (span, broken_off) = (AGAIN, true);
             };
             drop(permit);
             read.map_err(|fault| if broken_off { Refusal::TooLong } else { fault.into() })
         });
         read.await.unwrap_or_else(|fault| std::panic::resume_unwind(fault.into_panic()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_takes_too_long_is_broken_off_and_the_next_question_is_answered() {
+        let mut work = Work::new(Store::in_memory().expect("a store"));
+        work.reader.longest = Span::from_millis(1);
+        let endless = |store: &mut Store| -> Result<(), StoreError> {
+            loop {
+                store.status()?;
+            }
+        };
+        assert!(matches!(work.read(endless).await, Err(Refusal::TooLong)));
+        // Also where nobody waits for it any more.
+        let gone = timeout(Span::from_millis(1).to_std(), work.read(endless)).await;
+        assert!(!matches!(gone, Ok(Ok(()))));
+        work.reader.longest = LONGEST_READ;
+        assert_eq!(work.read(|store| store.status()).await.expect("counts").events, 0);
+        assert_eq!(work.compute(|| 6 * 7).await.expect("room"), 42);
+    }
+
+    #[tokio::test]
+    async fn a_fault_is_a_fault_and_not_a_lack_of_time() {
+        let work = Work::new(Store::in_memory().expect("a store"));
+        let name = "anna".parse().expect("a name");
+        let refused = work.read(move |store| store.subscriber(&name)).await;
+        assert!(matches!(refused, Err(Refusal::Store(StoreError::NoSubscriber(_)))));
     }
 }

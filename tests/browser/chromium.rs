@@ -147,13 +147,12 @@ impl Chromium {
         self.call("Input.insertText", &json!({ "text": text }));
     }
 
-    /// Waits until the script's last expression is true.
+    /// Waits until this expression is true.
     pub fn wait_until(&mut self, script: &str) {
-        let given_up = std::time::Instant::now() + PATIENCE;
-        while self.ask(script) != json!(true) {
-            assert!(std::time::Instant::now() < given_up, "{script}");
-            self.ask("new Promise((done) => requestAnimationFrame(done))");
-        }
+        let look = format!(
+            "(async () => {{ while (!({script})) await new Promise((done) => requestAnimationFrame(done)); return true; }})()"
+        );
+        assert_eq!(self.ask(&look), json!(true), "{script}");
     }
 
     /// The value of a script's last expression.

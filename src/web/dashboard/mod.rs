@@ -21,6 +21,6 @@ pub(super) async fn show(State(web): State<Arc<Web>>, address: Uri) -> Result<Re
     let now = web.clock.now();
     let ask = Ask::of(&Query::of(&address), now)?;
     let found = read::all(&web, &ask).await?;
-    let content = web.work.compute(move || Markup::filled("dashboard.html", view::of(ask, found, now))).await??;
+    let content = web.work.compute(move || Markup::filled("dashboard.html", view::of(ask, &found, now))).await??;
     page(StatusCode::OK, Some(Tab::Dashboard), "Dashboard", &content)
 }

@@ -18,7 +18,7 @@ use crate::withholding::RULE;
 use crate::words::{count, counted, duration};
 
 /// The longest answer of a destination that is shown, in characters.
-const MAX_ANSWER_CHARS: usize = 160;
+const MAX_ANSWER_CHARS: usize = 100;
 
 /// The whole page.
 #[derive(Serialize)]
@@ -86,6 +86,8 @@ struct Row {
     chosen: bool,
     standing: String,
     standing_class: &'static str,
+    /// Why it is disabled.
+    reason: Option<String>,
     channel: String,
     promise: String,
     most: String,
@@ -129,13 +131,17 @@ impl Moment {
     }
 }
 
-pub(super) fn of(ask: Ask, found: Found, now: Timestamp) -> View {
+fn to_the_minute(at: Timestamp) -> String {
+    at.to_utc().format("%Y-%m-%d %H:%MZ").to_string()
+}
+
+pub(super) fn of(ask: Ask, found: &Found, now: Timestamp) -> View {
     let chosen = found.chosen.as_ref().map(|chosen| scene(&ask, chosen));
     let no_scene = chosen.is_none().then(|| why_no_scene(&ask));
     let name = found.chosen.as_ref().map(|chosen| chosen.report.name.clone());
     let whose = name.as_ref().map_or_else(|| "nobody is chosen".to_owned(), |name| format!("what became of them for {name}"));
     let stretch = ask.days.map_or_else(
-        || format!("from {} to {}", Moment::of(ask.from).text, Moment::of(ask.to).text),
+        || format!("from {} to {}", to_the_minute(ask.from), to_the_minute(ask.to)),
         |days| format!("the last {}", if days == 1 { "day".to_owned() } else { format!("{days} days") }),
     );
     let quakes = counted(found.quakes.len() as u64, "earthquake");
@@ -232,15 +238,13 @@ fn row(ask: &Ask, report: &SubscriberReport, chosen: Option<&str>) -> Row {
     let window = report.policy.limit.rate().window();
     let shadow = report.mode == Mode::Shadow;
     let bounded = report.policy.always_from.is_none() && !shadow;
-    let standing = match &report.standing_reason {
-        Some(reason) => format!("{}: {}", report.standing, without_addresses(&one_line(reason, MAX_ANSWER_CHARS))),
-        None => report.standing.to_string(),
-    };
+    let reason = report.standing_reason.as_ref();
     Row {
         name: report.name.clone(),
         link: link(ask, &report.name),
         chosen: chosen == Some(report.name.as_str()),
-        standing: if shadow { format!("{standing}, shadow mode") } else { standing },
+        standing: if shadow { format!("{}, shadow mode", report.standing) } else { report.standing.to_string() },
+        reason: reason.map(|reason| without_addresses(&one_line(reason, MAX_ANSWER_CHARS))),
         standing_class: match report.standing {
             Standing::Active => "",
             Standing::Paused => "quiet",

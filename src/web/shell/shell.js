@@ -7,6 +7,13 @@
   let asking = null; // the newest question alone is answered
   let asked = null; // the address that the result is of, or will be: it is not asked for twice
 
+  // Where a picture is wider than its box, the newest comes first.
+  const showNewest = (within) => {
+    for (const box of within.querySelectorAll("[data-newest]")) box.scrollLeft = box.scrollWidth;
+  };
+  showNewest(document);
+  document.addEventListener("shown", (event) => showNewest(event.target));
+
   const say = (text) => {
     document.getElementById("said").textContent = text;
   };
