@@ -31,7 +31,8 @@ const TEST_IDLE: Span = Span::from_millis(2);
   THROTTLER_LOG=throttler=debug throttler run
 
 Without any configuration it polls the USGS, keeps its state here (or in $STATE_DIRECTORY), and logs what it would send.
-With [web] listen it answers /healthz and /readyz there, and the pages on which recipients unsubscribe; / is the dashboard.
+With [web] listen it answers /healthz and /readyz there, and the pages on which recipients unsubscribe; for the
+operator / is the dashboard, and /what-if and /laboratory are pages to play with.
 It stops in order at SIGTERM or SIGINT; a second daemon on the same database refuses to start.")]
 pub(super) struct RunArgs {}
 
