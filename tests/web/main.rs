@@ -1,6 +1,7 @@
 //! The web listener over real sockets: pages, health, and clients that mean no good.
 
 mod access;
+mod dashboard;
 mod health;
 mod limits;
 mod pages;
