@@ -1,6 +1,7 @@
 //! The web listener over real sockets: pages, health, and clients that mean no good.
 
 mod access;
+mod dashboard;
 mod health;
 mod limits;
 #[allow(dead_code, reason = "what is refused is told by a browser")]

@@ -77,7 +77,8 @@ pub(super) fn map(quakes: &[Quake], about: String) -> Markup {
         magnitude: quake.event.magnitude,
         title: quake.event.title(),
         id: quake.event.id.to_string(),
-        fate: quake.outcome.map(fate),
+        // Whether an alert had to wait is the scene's to tell.
+        fate: quake.outcome.map(|outcome| if outcome == Outcome::Alerted { Fate::Passed } else { fate(outcome) }),
     };
     let map = Map { title: "Where they were".to_owned(), subtitle: about, spots: quakes.iter().map(spot).collect() };
     Markup::drawn(map.to_figures())
