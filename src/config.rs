@@ -3,11 +3,12 @@
 //! Addresses of feeds and mail servers stay text here; the rooms that use them say what is wrong with them.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use crate::event::Magnitude;
 use crate::identity::unlinked::Likeness;
@@ -98,6 +99,38 @@ pub struct WebConfig {
     pub public: bool,
     /// Where recipients reach the pages. `None`: messages have no link to leave by.
     pub base_url: Option<String>,
+    /// Holds the token that opens the pages for the operator. `None`: a credential or the environment may hold one.
+    pub token_file: Option<PathBuf>,
+    /// The catalogue whose days the page "what if" replays: one file or several. None: the events that the daemon knows.
+    #[serde(deserialize_with = "one_or_several")]
+    pub catalogue: Vec<PathBuf>,
+}
+
+/// The name of a file, or a list of them.
+fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
+    struct Files;
+
+    impl<'de> Visitor<'de> for Files {
+        type Value = Vec<PathBuf>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("the name of a file or a list of them")
+        }
+
+        fn visit_str<E>(self, name: &str) -> Result<Vec<PathBuf>, E> {
+            Ok(vec![PathBuf::from(name)])
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut names: A) -> Result<Vec<PathBuf>, A::Error> {
+            let mut files = Vec::new();
+            while let Some(name) = names.next_element()? {
+                files.push(name);
+            }
+            Ok(files)
+        }
+    }
+
+    deserializer.deserialize_any(Files)
 }
 
 /// `[operator]`
@@ -204,7 +237,7 @@ const KEYS: [(&str, &[&str]); 6] = [
     ),
     ("email", &["from", "smtp", "smtp_username", "smtp_password_file", "smtp_ca_file", "max_per_second"]),
     ("webhook", &["allow_private", "max_per_second_per_host", "hosts"]),
-    ("web", &["listen", "public", "base_url"]),
+    ("web", &["listen", "public", "base_url", "token_file", "catalogue"]),
     ("operator", &["email", "webhook", "preset", "webhook_secret_file", "notices", "max_per_hour"]),
 ];
 
@@ -304,6 +337,14 @@ mod tests {
     }
 
     #[test]
+    fn a_catalogue_is_one_file_or_several() {
+        for (text, files) in [("\"a.csv\"", vec!["a.csv"]), ("[\"a.csv\", \"b.csv\"]", vec!["a.csv", "b.csv"]), ("[]", vec![])] {
+            let config = parse(&format!("[web]\ncatalogue = {text}\n")).expect(text);
+            assert_eq!(config.web.catalogue, files.into_iter().map(PathBuf::from).collect::<Vec<_>>(), "{text}");
+        }
+    }
+
+    #[test]
     fn a_mistake_is_named_with_its_place() {
         for (text, message) in [
             ("[feed]\npol = \"60s\"\n", "throttler.toml: unknown key 'feed.pol'; the nearest known one is 'feed.poll'"),
@@ -331,6 +372,10 @@ mod tests {
             (
                 "[operator]\nmail = \"a@b.c\"\n",
                 "throttler.toml: unknown key 'operator.mail'; the nearest known one is 'operator.email'",
+            ),
+            (
+                "[web]\ncatalogue = 5\n",
+                "throttler.toml:2: catalogue: invalid type: integer `5`, expected the name of a file or a list of them",
             ),
             ("feed = 5\n", "throttler.toml:1: feed: invalid type: integer `5`, expected a table like [feed]"),
         ] {

@@ -23,6 +23,7 @@ pub mod revision;
 pub mod subscriber;
 pub mod time;
 pub mod withholding;
+pub mod words;
 
 // Lab.
 pub mod analysis;

@@ -58,6 +58,30 @@ pub fn without_url_secrets(text: &str) -> String {
     }
 }
 
+/// `text` with no more of an email address than its first character and its domain, for a page that shows no destination.
+#[must_use]
+pub fn without_addresses(text: &str) -> String {
+    let is_local = |c: char| c.is_alphanumeric() || ".!#$%&'*+/=?^_`{|}~-".contains(c);
+    let mut shown = String::with_capacity(text.len());
+    let mut parts = text.split('@').peekable();
+    while let Some(part) = parts.next() {
+        let domain_follows = parts.peek().is_some_and(|next| next.starts_with(|c: char| c.is_alphanumeric() || c == '['));
+        let local = part.trim_end_matches(is_local).len();
+        match part[local..].chars().next().filter(|_| domain_follows) {
+            Some(first) => {
+                shown.push_str(&part[..local]);
+                shown.push(first);
+                shown.push('…');
+            }
+            None => shown.push_str(part),
+        }
+        if parts.peek().is_some() {
+            shown.push('@');
+        }
+    }
+    shown
+}
+
 /// Non-characters, zero-width spaces, marks and overrides of direction, and tags. The joiners stay: some scripts need them.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{fffe}'..='\u{ffff}' | '\u{e0000}'..='\u{e007f}')
@@ -65,7 +89,7 @@ fn is_invisible(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{one_line, without_url_secrets};
+    use super::{one_line, without_addresses, without_url_secrets};
 
     #[test]
     fn a_line_stays_a_line() {
@@ -109,6 +133,22 @@ mod tests {
             ("https://anna:hun ter2@example.org", "https://…"),
         ] {
             assert_eq!(without_url_secrets(text), shown, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn of_an_address_no_more_than_the_domain_is_shown() {
+        for (text, shown) in [
+            ("", ""),
+            ("anna@example.org", "a…@example.org"),
+            ("550 5.1.1 <anna.k+quakes@example.org>: unknown, or b@x.org", "550 5.1.1 <a…@example.org>: unknown, or b…@x.org"),
+            ("ä.ö@example.org took it", "ä…@example.org took it"),
+            ("a@b@c.org", "a…@b…@c.org"),
+            ("@", "@"),
+            ("5 @ 3", "5 @ 3"),
+            ("5@ 3, @home", "5@ 3, @home"),
+        ] {
+            assert_eq!(without_addresses(text), shown, "{text:?}");
         }
     }
 }

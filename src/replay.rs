@@ -1,9 +1,11 @@
 //! The replay: what a limiter would have done on historic days, each event decided at its origin time.
 
-mod losses;
+mod comparison;
+pub mod losses;
 mod stored;
 mod tally;
 
+pub use comparison::{Comparison, table};
 pub use stored::{StoredStep, replay_stored, replay_stored_each};
 pub use tally::{StoredReplay, Tally};
 
@@ -136,7 +138,7 @@ pub fn busiest_window(ascending: &[i128], window: i128) -> u64 {
 }
 
 /// The first of those stretches: the index of its first instant, and how many it holds. `None` without instants.
-fn busiest_stretch(ascending: &[i128], window: i128) -> Option<(usize, u64)> {
+pub(crate) fn busiest_stretch(ascending: &[i128], window: i128) -> Option<(usize, u64)> {
     let mut first = 0;
     let mut busiest: Option<(usize, usize)> = None;
     for (last, at) in ascending.iter().enumerate() {

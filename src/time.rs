@@ -32,6 +32,27 @@ pub enum TimeError {
     Span(String),
 }
 
+/// A span of time with nothing in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the span from {from} to {to} is empty: from is inclusive, to exclusive")]
+pub struct EmptySpan {
+    pub from: Timestamp,
+    pub to: Timestamp,
+}
+
+impl EmptySpan {
+    /// Looks whether there is anything from `from`, inclusive, to `to`, exclusive; without either it reaches as far as there is time.
+    ///
+    /// # Errors
+    /// [`EmptySpan`] if there is not.
+    pub fn check(from: Option<Timestamp>, to: Option<Timestamp>) -> Result<(), EmptySpan> {
+        match (from, to) {
+            (Some(from), Some(to)) if from >= to => Err(EmptySpan { from, to }),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Timestamp {
     /// The first instant of year 1.
     pub const MIN: Timestamp = Timestamp(-62_135_596_800 * TICKS_PER_SECOND);

@@ -1,6 +1,6 @@
 //! Gives whole events, for a replay: every column that an [`Event`] has room for, by name.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Read;
 
 use super::error::{BadRows, CatalogueError, Fault};
@@ -98,26 +98,62 @@ impl<R: Read> Iterator for Events<'_, R> {
     }
 }
 
+/// The newest events of a catalogue.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Newest {
+    /// Oldest first, those of one instant in reading order.
+    pub events: Vec<Event>,
+    /// Whether there were older ones, which were left out.
+    pub left_out: bool,
+    pub bad_rows: BadRows,
+}
+
 /// Every matching event of the inputs, oldest first, those of one instant in reading order. An id that several inputs have
 /// counts in the first of them.
 ///
 /// # Errors
 /// As [`Events::open`], and for the first bad row unless the query skips them.
 pub fn read_events(sources: &mut [Source], query: &Query) -> Result<(Vec<Event>, BadRows), CatalogueError> {
+    let read = read_newest_events(sources, query, usize::MAX)?;
+    Ok((read.events, read.bad_rows))
+}
+
+/// The same, and never more than the newest `most` events, however large the inputs are: while reading, twice as many are held.
+///
+/// # Errors
+/// As [`read_events`].
+pub fn read_newest_events(sources: &mut [Source], query: &Query, most: usize) -> Result<Newest, CatalogueError> {
+    let several = sources.len() > 1;
     let mut first_source = HashMap::new();
-    let (mut all, mut bad_rows) = (Vec::new(), BadRows::default());
+    let mut read = Newest::default();
     for (number, source) in sources.iter_mut().enumerate() {
         let name = source.name();
         let mut events = Events::open(source.open()?, &name, query)?;
         while let Some(event) = events.next_event()? {
-            if events.places.id.is_none() || *first_source.entry(event.id.clone()).or_insert(number) == number {
-                all.push(event);
+            let counts = !several || events.places.id.is_none();
+            if counts || *first_source.entry(event.id.clone()).or_insert(number) == number {
+                read.events.push(event);
+            }
+            if read.events.len() >= most.saturating_mul(2).max(1) {
+                read.keep_newest(most);
+                // Whatever is read again of what was left out is older than what is kept as well.
+                let kept: HashSet<&EventId> = read.events.iter().map(|event| &event.id).collect();
+                first_source.retain(|id, _| kept.contains(id));
             }
         }
-        bad_rows.append(events.scanner.skipped);
+        read.bad_rows.append(events.scanner.skipped);
     }
-    all.sort_by_key(|event| event.origin_at);
-    Ok((all, bad_rows))
+    read.keep_newest(most);
+    Ok(read)
+}
+
+impl Newest {
+    fn keep_newest(&mut self, most: usize) {
+        self.events.sort_by_key(|event| event.origin_at);
+        let older = self.events.len().saturating_sub(most);
+        self.left_out |= older > 0;
+        self.events.drain(..older);
+    }
 }
 
 fn event<R: Read>(

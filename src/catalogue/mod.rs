@@ -22,7 +22,7 @@ use crate::event::Magnitude;
 use crate::time::Timestamp;
 
 pub use error::{BadRow, BadRows, Blame, CatalogueError, Fault, MAX_REPORTED_ROWS};
-pub use events::{Events, read_events};
+pub use events::{Events, Newest, read_events, read_newest_events};
 pub use order::{Disorder, InOrder, Reading, Side, read_in_order, read_times};
 pub use parallel::MAX_THREADS;
 pub use rows::MAX_ROW_BYTES;

@@ -41,12 +41,14 @@ fn check(global: &Global) -> Result<(), Failure> {
     let fdsn = loaded.fdsn()?.map_or("none".to_owned(), |fdsn| fdsn.url().to_string());
     loaded.check_delivery()?;
     let base = loaded.check_web()?;
+    let access = loaded.config.web.listen.map(|listen| loaded.web_access(listen)).transpose()?;
     loaded.egress()?;
     let ledger = loaded.ledger()?.map_or("kept for ever".to_owned(), |keep| format!("kept for {keep}"));
     let operator = loaded.operator()?;
+    let history = loaded.config.web.listen.map(|_| loaded.history()).transpose()?;
     let source = loaded.path.as_ref().map_or("no file, only defaults".to_owned(), |path| path.display().to_string());
     let email = loaded.config.email.smtp.as_deref().unwrap_or("none: what would be sent is logged");
-    let rows = [
+    let mut rows = vec![
         ("configuration", source),
         ("feed", format!("{}, every {}", feed.url(), loaded.config.feed.poll)),
         ("event service", fdsn),
@@ -60,14 +62,17 @@ fn check(global: &Global) -> Result<(), Failure> {
         ),
         (
             "web",
-            match (loaded.config.web.listen, base) {
-                (None, _) => "nothing listens".to_owned(),
-                (Some(listen), None) => format!("{listen}, no links to unsubscribe"),
-                (Some(listen), Some(base)) => format!("{listen}, which recipients reach as {base}"),
+            match (loaded.config.web.listen, access, base) {
+                (Some(listen), Some(access), None) => format!("{listen}, {}, no links to unsubscribe", access.told()),
+                (Some(listen), Some(access), Some(base)) => {
+                    format!("{listen}, {}, which recipients reach as {base}", access.told())
+                }
+                _ => "nothing listens".to_owned(),
             },
         ),
         ("notices", operator.as_ref().map_or_else(|| "none: the log tells the operator".to_owned(), notices)),
     ];
+    rows.extend(history.map(|history| ("what if", history.told())));
     output::print(&format!("The configuration is in order.\n\n{}", output::pairs(&rows)))
 }
 

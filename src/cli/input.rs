@@ -10,7 +10,9 @@ use super::failure::{Blame, Blamed, Failure};
 use super::output;
 use crate::catalogue::{self, BadRows, CatalogueError, Filter, Query, Reading, Source, TimeColumn, TimeFormat};
 use crate::event::Magnitude;
-use crate::time::Timestamp;
+use crate::time::{EmptySpan, Timestamp};
+
+pub(super) use crate::words::{small_number, whole_number};
 
 /// More threads than this read no faster.
 const MAX_THREADS: u64 = 64;
@@ -102,11 +104,7 @@ impl Input {
 
     /// Which of them count.
     pub fn query(&self) -> Result<Query, Failure> {
-        if let (Some(from), Some(to)) = (self.from, self.to)
-            && from >= to
-        {
-            return Err(Failure::usage(format!("the span from {from} to {to} is empty: --from is inclusive, --to exclusive")));
-        }
+        EmptySpan::check(self.from, self.to).map_err(Failure::usage)?;
         let filter = Filter { min_magnitude: self.min_magnitude, kinds: self.r#type.clone(), from: self.from, to: self.to };
         Ok(Query { filter, skip_bad_rows: self.skip_bad_rows, ..Query::default() })
     }
@@ -114,18 +112,6 @@ impl Input {
 
 fn is_standard_input(file: &Path) -> bool {
     file == Path::new("-")
-}
-
-/// Reads a count, with a message that says what was expected.
-pub(super) fn whole_number(text: &str) -> Result<u64, String> {
-    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    // More than 64 bits hold is more than anything here may be.
-    if digits { Ok(text.parse().unwrap_or(u64::MAX)) } else { Err(format!("'{text}' is not a count: expected a whole number")) }
-}
-
-/// Reads a count that is at most as large as 32 bits hold.
-pub(super) fn small_number(text: &str) -> Result<u32, String> {
-    u32::try_from(whole_number(text)?).map_err(|_| format!("'{text}' is too large: expected at most {}", u32::MAX))
 }
 
 /// Says on standard error what was not as expected about the files.

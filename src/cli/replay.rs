@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::Global;
 use super::failure::Failure;
 use super::input::{Input, report_skipped, whole_number};
-use super::output::{self, Format, Side};
+use super::output::{self, Format};
 use super::pictures::{PictureFlags, check_panels};
 use crate::catalogue::{Query, read_events};
 use crate::event::{Event, Magnitude};
@@ -20,7 +20,7 @@ use crate::limiter::{Algorithm, CounterRule, Limit};
 use crate::news::FirstRun;
 use crate::plot::Row;
 use crate::rate::Rate;
-use crate::replay::{Replayed, StoredReplay, Waits, replay, replay_stored};
+use crate::replay::{Comparison, Replayed, StoredReplay, Waits, replay, replay_stored, table};
 use crate::subscriber::{Subscriber, SubscriberName};
 use captures::Captures;
 
@@ -218,24 +218,15 @@ fn print_stored(args: &ReplayArgs, head: Option<Head>, results: &[(&Subscriber, 
     }
 }
 
-/// The limits to compare, in the order in which they are always shown.
+/// The limits to compare.
 fn limits(args: &ReplayArgs) -> Result<Vec<Limit>, Failure> {
-    let chosen = Algorithm::ALL.into_iter().filter(|algorithm| args.limiters.is_empty() || args.limiters.contains(algorithm));
-    let mut limits = Vec::new();
-    for algorithm in chosen {
-        let mut buckets: Vec<Option<u64>> = args.buckets.iter().copied().map(Some).collect();
-        if buckets.is_empty() || !algorithm.has_bucket() {
-            buckets = vec![None];
-        }
-        for bucket in buckets {
-            let mut limit = Limit::new(algorithm, args.rate, bucket).map_err(Failure::usage)?;
-            if algorithm == Algorithm::SlidingCounter {
-                limit = limit.with_rule(args.counter_rule).map_err(Failure::usage)?;
-            }
-            limits.push(limit);
-        }
-    }
-    Ok(limits)
+    let comparison = Comparison {
+        rate: args.rate,
+        buckets: args.buckets.clone(),
+        algorithms: args.limiters.clone(),
+        counter_rule: args.counter_rule,
+    };
+    comparison.limits().map_err(Failure::usage)
 }
 
 fn as_json(rate: Rate, mut head: Map<String, Value>, results: &[Replayed<'_>]) -> Value {
@@ -270,44 +261,7 @@ fn as_json(rate: Rate, mut head: Map<String, Value>, results: &[Replayed<'_>]) -
 }
 
 fn as_text(rate: Rate, head: &str, results: &[Replayed<'_>]) -> String {
-    let busiest = format!("most in any {}", rate.window());
-    let columns = [
-        ("limiter", Side::Left),
-        ("bucket", Side::Right),
-        ("admitted", Side::Right),
-        ("refused", Side::Right),
-        (busiest.as_str(), Side::Right),
-        ("promised", Side::Right),
-        ("delayed", Side::Right),
-        ("longest wait", Side::Right),
-        ("longest silence", Side::Right),
-        ("worst day", Side::Left),
-        ("largest refused", Side::Left),
-    ];
-    let none = || "-".to_owned();
-    let rows = results.iter().map(|result| {
-        vec![
-            name(result.limit),
-            result.limit.bucket().map_or_else(none, |bucket| output::count(bucket.into())),
-            output::count(result.admitted),
-            output::count(result.refused),
-            output::count(result.busiest_window),
-            output::count(result.limit.promise().most_in_any_window),
-            result.waits.map_or_else(none, |waits| output::count(waits.delayed)),
-            result.waits.map_or_else(none, |waits| output::duration(waits.longest)),
-            losses::silence(result.longest_silence),
-            losses::worst_day(&result.worst_days),
-            losses::largest(result.largest_refused),
-        ]
-    });
-    let promises: Vec<_> = results.iter().map(|result| (name(result.limit), result.limit.promise().to_string())).collect();
-    format!("{head}, at {rate}.\n\n{}\nWhat each promises:\n{}", output::table(&columns, rows), output::pairs(&promises))
-}
-
-fn name(limit: Limit) -> String {
-    if limit.rule() == CounterRule::default() {
-        limit.algorithm().to_string()
-    } else {
-        format!("{} ({})", limit.algorithm(), limit.rule())
-    }
+    let promises: Vec<_> = results.iter().map(|result| (result.limit.name(), result.limit.promise().to_string())).collect();
+    let table = output::printed(&table(rate, results));
+    format!("{head}, at {rate}.\n\n{table}\nWhat each promises:\n{}", output::pairs(&promises))
 }

@@ -11,9 +11,9 @@ use crate::channel::Channel;
 use crate::clock::{Clock, SystemClock};
 use crate::plan::Outcome;
 use crate::store::SubscriberReport;
-use crate::subscriber::{Mode, Standing};
+use crate::subscriber::Mode;
 use crate::time::{Span, Timestamp};
-use crate::withholding::{RULE, sustained};
+use crate::withholding::RULE;
 
 /// Days that a report looks back unless told otherwise.
 const DEFAULT_DAYS: u32 = 7;
@@ -57,8 +57,7 @@ pub(super) fn run(global: &Global, args: &ReportArgs) -> Result<(), Failure> {
     }
     let store = open_existing_store(global)?;
     let (mut reports, reaches) = (store.report(from, to)?, store.ledger_from()?);
-    // The largest share first; a stable sort leaves equals in order of name.
-    reports.sort_by(|a, b| share(b).total_cmp(&share(a)).then(b.refused.cmp(&a.refused)));
+    SubscriberReport::sort_by_share(&mut reports);
     match args.format {
         Format::Json => {
             let mut value = as_json(&reports, from, to, args.limit as usize);
@@ -73,21 +72,6 @@ pub(super) fn run(global: &Global, args: &ReportArgs) -> Result<(), Failure> {
             output::print(&text)
         }
     }
-}
-
-/// Of what matched, the share that was refused; nothing of nothing.
-fn share(report: &SubscriberReport) -> f64 {
-    if report.matched() == 0 { 0.0 } else { report.refused as f64 / report.matched() as f64 }
-}
-
-/// For how many days its events have been withheld, if that is sustained.
-fn sustained_days(report: &SubscriberReport) -> Option<usize> {
-    sustained(&report.days).filter(|_| report.mode == Mode::Enforce)
-}
-
-/// Destinations to which nothing more goes, or to which something could not go.
-fn is_dead(report: &SubscriberReport) -> bool {
-    report.standing == Standing::Disabled || report.dead > 0
 }
 
 fn by_outcome(outcomes: &[u64; Outcome::ALL.len()]) -> serde_json::Map<String, serde_json::Value> {
@@ -112,12 +96,12 @@ fn as_json(reports: &[SubscriberReport], from: Timestamp, to: Timestamp, limit: 
             "mode": report.mode,
             "matched": report.matched(),
             "refused": report.refused,
-            "share_refused": share(report),
-            "sustained_days": sustained_days(report),
+            "share_refused": report.share_refused(),
+            "sustained_days": report.sustained_days(),
             "outcomes": by_outcome(&report.outcomes),
         })
     });
-    let dead = reports.iter().filter(|report| is_dead(report)).take(limit).map(|report| {
+    let dead = reports.iter().filter(|report| report.is_dead()).take(limit).map(|report| {
         json!({
             "subscriber": report.name,
             "channel": Channel::of(&report.destination),
@@ -133,7 +117,7 @@ fn as_json(reports: &[SubscriberReport], from: Timestamp, to: Timestamp, limit: 
         "refused": reports.iter().map(|report| report.refused).sum::<u64>(),
         "outcomes": by_outcome(&sums(reports)),
         "sustained_rule": RULE,
-        "sustained": reports.iter().filter(|report| sustained_days(report).is_some()).map(|report| &report.name).collect::<Vec<_>>(),
+        "sustained": reports.iter().filter(|report| report.sustained_days().is_some()).map(|report| &report.name).collect::<Vec<_>>(),
         "subscribers": subscribers.collect::<Vec<_>>(),
         "dead_destinations": dead.collect::<Vec<_>>(),
     })
@@ -142,7 +126,7 @@ fn as_json(reports: &[SubscriberReport], from: Timestamp, to: Timestamp, limit: 
 fn as_text(reports: &[SubscriberReport], from: Timestamp, to: Timestamp, limit: usize) -> String {
     let counts = sums(reports);
     let refused: u64 = reports.iter().map(|report| report.refused).sum();
-    let held_back = reports.iter().filter(|report| sustained_days(report).is_some()).count();
+    let held_back = reports.iter().filter(|report| report.sustained_days().is_some()).count();
     let mut text = format!(
         "{} for {} from {from} to {to}, {} refused by a limiter; sustained withholding: {held_back}\n",
         output::counted(counts.iter().sum(), "decision"),
@@ -159,7 +143,7 @@ fn as_text(reports: &[SubscriberReport], from: Timestamp, to: Timestamp, limit: 
         text = format!("{text}\nWhat became of them\n{}", output::pairs(&outcomes));
         text = format!("{text}\nHeld back most\n{}", held_back_most(reports, limit));
     }
-    let dead: Vec<_> = reports.iter().filter(|report| is_dead(report)).collect();
+    let dead: Vec<_> = reports.iter().filter(|report| report.is_dead()).collect();
     if !dead.is_empty() {
         text = format!("{text}\nDead destinations\n{}", dead_destinations(&dead, limit));
     }
@@ -181,8 +165,8 @@ fn held_back_most(reports: &[SubscriberReport], limit: usize) -> String {
             format!("{}{shadow}", report.name),
             output::count(report.matched()),
             output::count(report.refused),
-            format!("{:.0} %", 100.0 * share(report)),
-            sustained_days(report).map_or_else(|| "-".into(), |days| format!("for {days} days")),
+            format!("{:.0} %", 100.0 * report.share_refused()),
+            report.sustained_days().map_or_else(|| "-".into(), |days| format!("for {days} days")),
         ]
     });
     output::table(&columns, lines)

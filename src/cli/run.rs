@@ -14,7 +14,7 @@ use crate::clock::{Clock, FileClock, SystemClock};
 use crate::daemon::{Database, GapCloser, IDLE, Ingester, Service, StopSignal, Vanished};
 use crate::store::{DaemonLock, Store};
 use crate::time::Span;
-use crate::web::{Limits, Server, Watching, Web};
+use crate::web::{Limits, Server, Watching, Web, Work};
 
 /// What the log shows unless `$THROTTLER_LOG` says otherwise.
 const DEFAULT_LOG: &str = "throttler=info,warn";
@@ -31,7 +31,8 @@ const TEST_IDLE: Span = Span::from_millis(2);
   THROTTLER_LOG=throttler=debug throttler run
 
 Without any configuration it polls the USGS, keeps its state here (or in $STATE_DIRECTORY), and logs what it would send.
-With [web] listen it answers /healthz and /readyz there, and the pages on which recipients unsubscribe.
+With [web] listen it answers /healthz and /readyz there, and the pages on which recipients unsubscribe; for the
+operator / is the dashboard, and /what-if and /laboratory are pages to play with.
 It stops in order at SIGTERM or SIGINT; a second daemon on the same database refuses to start.")]
 pub(super) struct RunArgs {}
 
@@ -49,6 +50,7 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     let (clock, idle) = clock()?;
     let (delivery, egress, ledger) = (loaded.delivery(global)?, loaded.egress()?, loaded.ledger()?);
     let operator = loaded.operator()?.map(Arc::new);
+    let history = loaded.config.web.listen.map(|_| loaded.history()).transpose()?;
     let path = loaded.database(global);
     let _lock = DaemonLock::acquire(&path)?;
     let store = Store::open(&path)?;
@@ -61,17 +63,26 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     let service =
         Service { ingester, poll, stale_after, delivery: Arc::new(delivery), egress, ledger, operator, database, clock, idle };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let pages = loaded.config.web.listen.map(|listen| Ok::<_, Failure>((listen, loaded.unsubscribe_key(global)?))).transpose()?;
+    let pages = loaded.config.web.listen.map(|listen| {
+        Ok::<_, Failure>((
+            listen,
+            loaded.unsubscribe_key(global)?,
+            loaded.web_access(listen)?,
+            Work::new(Store::open_reader(&path)?),
+        ))
+    });
+    let pages = pages.transpose()?;
     runtime.block_on(async {
         let stop = StopSignal::from_process()?;
-        let Some((listen, key)) = pages else { return Ok(service.run(stop).await?) };
+        let (Some((listen, key, access, work)), Some(history)) = (pages, history) else { return Ok(service.run(stop).await?) };
         let server = Server::bind(listen, Limits::default()).await.map_err(|fault| {
             let at = loaded.at("web.listen");
             anyhow::anyhow!("{at}: cannot listen on {listen}: {fault}")
         });
         let server = server.blame(Blame::Running)?;
         let watch = Watching { feed: url.to_string(), since: service.clock.now(), stale_after };
-        let web = Web { database: service.database.clone(), clock: Arc::clone(&service.clock), key, watch };
+        let web =
+            Web { database: service.database.clone(), clock: Arc::clone(&service.clock), key, watch, access, work, history };
         let serving = tokio::spawn(server.serve(web.routes(), stop.clone()));
         let done = service.run(stop).await;
         if done.is_err() {

@@ -1,9 +1,11 @@
 //! From the command line and the configuration file to what the daemon is made of.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use super::Global;
 use super::failure::{Blame, Blamed, Failure};
+use crate::catalogue::Source;
 use crate::channel::Channel;
 use crate::config::{Config, FeedConfig};
 use crate::daemon::{Contact, Egress, Operator};
@@ -21,16 +23,18 @@ use crate::rate::Rate;
 use crate::store::Store;
 use crate::subscriber::{Address, Destination, Preset, WebhookUrl};
 use crate::time::{Span, Timestamp};
+use crate::web::{Access, History, Token};
 
 /// Where a configuration is looked for when none is named.
 const DEFAULT_CONFIGS: [&str; 2] = ["throttler.toml", "/etc/throttler/throttler.toml"];
-/// The systemd credential, and what it is called in the environment.
-const PASSWORD_CREDENTIAL: &str = "smtp_password";
-const PASSWORD_VARIABLE: &str = "THROTTLER_SMTP_PASSWORD";
-
-/// The same of what signs the operator's webhook.
-const OPERATOR_SECRET_CREDENTIAL: &str = "operator_webhook_secret";
-const OPERATOR_SECRET_VARIABLE: &str = "THROTTLER_OPERATOR_WEBHOOK_SECRET";
+const PASSWORD: Secret =
+    Secret { what: "the mail server's password", credential: "smtp_password", variable: "THROTTLER_SMTP_PASSWORD" };
+const WEB_TOKEN: Secret = Secret { what: "the token of the pages", credential: "web_token", variable: "THROTTLER_WEB_TOKEN" };
+const OPERATOR_SECRET: Secret = Secret {
+    what: "the secret of the operator's webhook",
+    credential: "operator_webhook_secret",
+    variable: "THROTTLER_OPERATOR_WEBHOOK_SECRET",
+};
 
 /// What the file with the key of the links is called, after the database.
 const KEY_SUFFIX: &str = ".unsubscribe-key";
@@ -39,6 +43,30 @@ const KEY_SUFFIX: &str = ".unsubscribe-key";
 pub(super) struct Loaded {
     pub config: Config,
     pub path: Option<PathBuf>,
+}
+
+/// A secret that comes from a configured file, a systemd credential, or the environment, the first of them that is there.
+struct Secret {
+    what: &'static str,
+    credential: &'static str,
+    variable: &'static str,
+}
+
+impl Secret {
+    /// A line feed at the end of a file is not part of it.
+    fn read(&self, file: Option<&Path>) -> Result<Option<String>, Failure> {
+        let credential = || {
+            let path = PathBuf::from(std::env::var_os("CREDENTIALS_DIRECTORY")?).join(self.credential);
+            path.exists().then_some(path)
+        };
+        if let Some(path) = file.map(Path::to_owned).or_else(credential) {
+            let text = std::fs::read_to_string(&path)
+                .map_err(|fault| anyhow::anyhow!("cannot read {} from {}: {fault}", self.what, path.display()))
+                .blame(Blame::Usage)?;
+            return Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()));
+        }
+        Ok(std::env::var(self.variable).ok())
+    }
 }
 
 impl Loaded {
@@ -155,13 +183,14 @@ impl Loaded {
                 self.at("web.listen")
             )));
         }
-        let Some(base) = &web.base_url else { return Ok(None) };
-        if web.listen.is_none() {
+        let needs_address = [("base_url", web.base_url.is_some()), ("catalogue", !web.catalogue.is_empty())];
+        if let Some((key, _)) = needs_address.into_iter().find(|(_, is_set)| *is_set && web.listen.is_none()) {
             let at = self.at("web.listen");
             return Err(Failure::usage(format!(
-                "{at}: expected an address, since web.base_url is set and nothing would answer there"
+                "{at}: expected an address, since web.{key} is set and nothing would answer there"
             )));
         }
+        let Some(base) = &web.base_url else { return Ok(None) };
         base.parse().map(Some).map_err(|fault| Failure::usage(format!("{}: {fault}", self.at("web.base_url"))))
     }
 
@@ -229,8 +258,25 @@ impl Loaded {
 
     /// The mail server's password.
     fn password(&self) -> Result<Option<Password>, Failure> {
-        let file = self.config.email.smtp_password_file.as_deref();
-        Ok(secret("the mail server's password", file, PASSWORD_CREDENTIAL, PASSWORD_VARIABLE)?.map(Password::from))
+        let text = PASSWORD.read(self.config.email.smtp_password_file.as_deref())?;
+        Ok(text.map(Password::from))
+    }
+
+    /// Who sees the pages for the operator at this address.
+    pub fn web_access(&self, listen: SocketAddr) -> Result<Access, Failure> {
+        let text = WEB_TOKEN.read(self.config.web.token_file.as_deref())?;
+        let token = text.map(|text| text.parse::<Token>()).transpose();
+        let token = token.map_err(|fault| Failure::usage(format!("{}: {fault}", self.at("web.token_file"))))?;
+        Ok(Access::new(listen, token))
+    }
+
+    /// What the page "what if" looks back on: the configured catalogue, which is read now, or what the daemon has seen.
+    pub fn history(&self) -> Result<History, Failure> {
+        let files = &self.config.web.catalogue;
+        if files.is_empty() {
+            return Ok(History::of_the_daemon());
+        }
+        Ok(History::read(files.iter().cloned().map(Source::File).collect())?)
     }
 
     /// Who is told of the service itself, if anybody is.
@@ -280,10 +326,11 @@ impl Loaded {
         let destination = Destination::Webhook(url);
         check_preset(&destination, &preset).map_err(|fault| wrong("operator.webhook", &fault))?;
         let file = self.config.operator.webhook_secret_file.as_deref();
-        let found = secret("the secret of the operator's webhook", file, OPERATOR_SECRET_CREDENTIAL, OPERATOR_SECRET_VARIABLE)?;
+        let found = OPERATOR_SECRET.read(file)?;
         let fault = format!(
             "expected a secret to sign with, since operator.webhook is set: in a file, the credential \
-             {OPERATOR_SECRET_CREDENTIAL}, or ${OPERATOR_SECRET_VARIABLE}"
+             {}, or ${}",
+            OPERATOR_SECRET.credential, OPERATOR_SECRET.variable
         );
         let secret: WebhookSecret = found
             .ok_or_else(|| wrong("operator.webhook_secret_file", &fault))?
@@ -301,21 +348,6 @@ impl Loaded {
         };
         global.database.clone().or_else(|| self.config.database.clone()).unwrap_or_else(in_state_directory)
     }
-}
-
-/// A secret: from the configured file, a systemd credential, or the environment.
-fn secret(what: &str, file: Option<&Path>, credential: &str, variable: &str) -> Result<Option<String>, Failure> {
-    let from_systemd = || {
-        let path = PathBuf::from(std::env::var_os("CREDENTIALS_DIRECTORY")?).join(credential);
-        path.exists().then_some(path)
-    };
-    if let Some(path) = file.map(Path::to_owned).or_else(from_systemd) {
-        let text = std::fs::read_to_string(&path)
-            .map_err(|fault| anyhow::anyhow!("cannot read {what} from {}: {fault}", path.display()))
-            .blame(Blame::Usage)?;
-        return Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()));
-    }
-    Ok(std::env::var(variable).ok())
 }
 
 /// The store that a command without a daemon works on, created if there is none.

@@ -170,6 +170,16 @@ impl Limit {
         }
     }
 
+    /// What it is called beside its rate and its bucket: `token-bucket`, `sliding-counter (fits)`.
+    #[must_use]
+    pub fn name(self) -> String {
+        if self.rule == CounterRule::default() {
+            self.algorithm.to_string()
+        } else {
+            format!("{} ({})", self.algorithm, self.rule)
+        }
+    }
+
     /// The algorithm.
     #[must_use]
     pub const fn algorithm(self) -> Algorithm {

@@ -4,7 +4,7 @@
 use svg::node::element::Group;
 
 use super::axis::{Scale, number};
-use super::canvas::{LEFT, RIGHT, line, path, px, rectangle, text, tooltip};
+use super::canvas::{Paper, line, panel_head, path, px, rectangle, tooltip};
 use super::frame::Frame;
 use super::level;
 use super::sheet::{Block, Detail, Panel, Sheet, Switches};
@@ -79,8 +79,25 @@ impl Arrivals {
         self.sheet(Detail::Report).to_html()
     }
 
+    /// The requests as figures for a page with [`figures_style`](crate::plot::figures_style) and a title of its own.
+    #[must_use]
+    pub fn to_figures(&self) -> String {
+        self.sheet(Detail::Report).to_figures()
+    }
+
+    /// The same for a narrow page.
+    #[must_use]
+    pub fn to_narrow_figures(&self) -> String {
+        self.sheet_on(Paper::NARROW, Detail::Picture).to_figures()
+    }
+
     fn sheet(&self, detail: Detail) -> Sheet {
-        let blocks = self.groups.iter().enumerate().map(|(number, group)| group.block(number, detail)).collect();
+        self.sheet_on(Paper::WIDE, detail)
+    }
+
+    fn sheet_on(&self, paper: Paper, detail: Detail) -> Sheet {
+        let blocks =
+            self.groups.iter().enumerate().map(|(number, group)| Drawing { group, paper, detail }.block(number)).collect();
         let switches = self.groups.iter().enumerate().map(|(number, group)| group.switches(number)).collect();
         Sheet { title: self.title.clone(), subtitle: self.subtitle.clone(), blocks, switches }
     }
@@ -95,50 +112,81 @@ impl ArrivalsGroup {
         let boxes = self.panels.iter().enumerate().map(|(index, panel)| (panel_class(number, index), panel.name.clone()));
         Switches { heading: self.heading.clone(), boxes: boxes.collect() }
     }
+}
 
-    fn block(&self, number: usize, detail: Detail) -> Block {
-        let most = self.panels.iter().flat_map(|panel| self.bars(panel)).map(|bar| bar.passed + bar.refused).max();
+/// A group on its way onto a paper.
+#[derive(Clone, Copy)]
+struct Drawing<'a> {
+    group: &'a ArrivalsGroup,
+    paper: Paper,
+    detail: Detail,
+}
+
+impl Drawing<'_> {
+    fn block(self, number: usize) -> Block {
+        let most = self.group.panels.iter().flat_map(|panel| self.bars(panel)).map(|bar| bar.passed + bar.refused).max();
         let panel = |(index, panel): (usize, &ArrivalsPanel)| {
-            let (content, height) = self.draw(panel, most.unwrap_or(0), detail);
+            let (content, height) = self.draw(panel, most.unwrap_or(0));
             let label = format!("{}: {}", panel.name, panel.counts);
             Panel { class: panel_class(number, index), label, content, height }
         };
-        let panels = self.panels.iter().enumerate().map(panel).collect();
-        let axis = Frame { left: LEFT, top: 1.0, right: RIGHT, bottom: 1.0 }.bottom_axis(&self.seconds(), TICKS, "time (s)");
-        Block { heading: self.heading.clone(), legend: self.legend(), columns: 1, panels, foot: Some((axis, FOOT)) }
+        let panels = self.group.panels.iter().enumerate().map(panel).collect();
+        let axis = self.paper.frame(1.0, 1.0).bottom_axis(&self.seconds(), self.ticks(), "time (s)");
+        Block {
+            paper: self.paper,
+            heading: self.group.heading.clone(),
+            legend: self.legend(),
+            columns: 1,
+            panels,
+            foot: Some((axis, FOOT)),
+        }
     }
 
     fn legend(&self) -> Vec<(Group, String)> {
         let boxed = |class: &str| Group::new().set("class", "marks").add(path(class, "M-8 -6H8V6H-8Z"));
-        let each = format!(" (a bar counts {})", self.bar);
+        let each = format!(" (a bar counts {})", self.group.bar);
         let mut entries =
             vec![(boxed("fill passed"), "passed".to_owned()), (boxed("fill refused"), "refused".to_owned() + &each)];
-        if self.panels.iter().any(|panel| !panel.level.is_empty()) {
-            let level =
-                Group::new().add(rectangle("under", -11.0, -2.0, 22.0, 8.0)).add(line("level", (-11.0, -2.0), (11.0, -2.0)));
-            entries.push((level, "left in the bucket".to_owned()));
+        if self.group.panels.iter().any(|panel| !panel.level.is_empty()) {
+            entries.push(level::legend());
         }
-        if self.panels.iter().any(|panel| panel.away.is_some()) {
-            entries.push((Group::new().add(rectangle("band", -11.0, -7.0, 22.0, 14.0)), "the store is away".to_owned()));
+        if self.group.panels.iter().any(|panel| panel.away.is_some()) {
+            entries.push((
+                Group::new()
+                    .add(rectangle("band", -11.0, -7.0, 22.0, 14.0))
+                    .add(line("edge", (-11.0, -7.0), (-11.0, 7.0)))
+                    .add(line("edge", (11.0, -7.0), (11.0, 7.0))),
+                "the store is away".to_owned(),
+            ));
         }
         entries
     }
 
+    /// The most ticks of time.
+    fn ticks(&self) -> u32 {
+        if self.paper.is_narrow() { TICKS / 2 } else { TICKS }
+    }
+
     /// The whole axis, in seconds.
     fn seconds(&self) -> Scale {
-        Scale::linear(0.0, self.length.as_seconds(), (LEFT, RIGHT))
+        Scale::linear(0.0, self.group.length.as_seconds(), (self.paper.left, self.paper.right))
     }
 
     /// The same for instants.
     fn time(&self) -> TimeScale {
         let from = Timestamp::saturating_from_ticks(0);
-        TimeScale { from, to: from.plus(self.length.max(Span::from_ticks(1))), left: LEFT, right: RIGHT }
+        TimeScale {
+            from,
+            to: from.plus(self.group.length.max(Span::from_ticks(1))),
+            left: self.paper.left,
+            right: self.paper.right,
+        }
     }
 
     /// The counts of all stretches, in order.
     fn bars(&self, panel: &ArrivalsPanel) -> Vec<Bar> {
-        let width = self.bar.ticks().max(1);
-        let count = usize::try_from(self.length.ticks().div_ceil(width)).unwrap_or(MAX_BARS).min(MAX_BARS);
+        let width = self.group.bar.ticks().max(1);
+        let count = usize::try_from(self.group.length.ticks().div_ceil(width)).unwrap_or(MAX_BARS).min(MAX_BARS);
         let mut bars = vec![Bar::default(); count];
         for (at, passed) in &panel.requests {
             let index = u64::try_from(at.ticks()).ok().and_then(|ticks| usize::try_from(ticks / width).ok());
@@ -150,16 +198,17 @@ impl ArrivalsGroup {
     }
 
     /// One panel at the upper left corner, and its height.
-    fn draw(&self, panel: &ArrivalsPanel, most: u32, detail: Detail) -> (Group, f64) {
-        let frame = Frame { left: LEFT, top: HEAD, right: RIGHT, bottom: HEAD + BARS };
+    fn draw(&self, panel: &ArrivalsPanel, most: u32) -> (Group, f64) {
+        let (head, more) = panel_head(self.paper, 16.0, &panel.name, &panel.counts);
+        let frame = self.paper.frame(HEAD + more, HEAD + more + BARS);
         let counts = Scale::from_zero([f64::from(most)], frame.upward());
         let mut drawn = Group::new()
-            .add(text("head", LEFT, 16.0, &panel.name))
-            .add(text("head end", RIGHT, 16.0, &panel.counts))
+            .add(head)
             .add(self.ground(panel, &frame))
             .add(frame.count_axis(&counts, 4, "requests"))
-            .add(self.draw_bars(&self.bars(panel), &frame, &counts, detail))
-            .add(line("axis", (LEFT, frame.bottom), (RIGHT, frame.bottom)));
+            .add(self.draw_bars(&self.bars(panel), &frame, &counts))
+            .add(self.edges(panel, &frame))
+            .add(line("axis", (frame.left, frame.bottom), (frame.right, frame.bottom)));
         let Some(bucket) = panel.limit.bucket().filter(|_| !panel.level.is_empty()) else {
             return (drawn, frame.bottom + PANEL_GAP);
         };
@@ -169,7 +218,9 @@ impl ArrivalsGroup {
             .add(self.ground(panel, &below))
             .add(below.bucket_axis(&scale, bucket, 0, level::name(panel.limit.algorithm())))
             .add(level::draw(&panel.level, &below, &self.time(), &scale))
-            .add(line("axis", (LEFT, below.bottom), (RIGHT, below.bottom)));
+            .add(level::capacity(&below, &scale, bucket))
+            .add(self.edges(panel, &below))
+            .add(line("axis", (below.left, below.bottom), (below.right, below.bottom)));
         (drawn, below.bottom + PANEL_GAP)
     }
 
@@ -181,16 +232,25 @@ impl ArrivalsGroup {
             let (left, right) = (time.at(from.as_seconds()), time.at(to.as_seconds()));
             ground = ground.add(rectangle("band", left, frame.top, right - left, frame.bottom - frame.top));
         }
-        let ticks = time.ticks(TICKS).into_iter().map(|(value, _)| time.at(value));
+        let ticks = time.ticks(self.ticks()).into_iter().map(|(value, _)| time.at(value));
         ticks.fold(ground, |ground, x| ground.add(line("grid", (x, frame.top), (x, frame.bottom))))
     }
 
-    /// What passed stands on the axis, what was refused on top of it. A picture joins neighbours that are alike.
-    fn draw_bars(&self, bars: &[Bar], frame: &Frame, counts: &Scale, detail: Detail) -> Group {
+    /// Where the store goes away and comes back, over the bars, which cover the band.
+    fn edges(&self, panel: &ArrivalsPanel, frame: &Frame) -> Group {
         let time = self.seconds();
-        let width = self.bar.as_seconds();
+        panel.away.into_iter().flat_map(<[Span; 2]>::from).fold(Group::new(), |edges, at| {
+            let x = time.at(at.as_seconds());
+            edges.add(line("edge", (x, frame.top), (x, frame.bottom)))
+        })
+    }
+
+    /// What passed stands on the axis, what was refused on top of it. A picture joins neighbours that are alike.
+    fn draw_bars(&self, bars: &[Bar], frame: &Frame, counts: &Scale) -> Group {
+        let time = self.seconds();
+        let width = self.group.bar.as_seconds();
         let gap = if time.at(width) - time.at(0.0) >= WIDE { 0.5 } else { 0.0 };
-        let join = detail == Detail::Picture && gap == 0.0;
+        let join = self.detail == Detail::Picture && gap == 0.0;
         let mut marks = Group::new().set("class", "marks");
         let (mut passed, mut refused) = (String::new(), String::new());
         let mut index = 0;
@@ -204,7 +264,7 @@ impl ArrivalsGroup {
             let parts =
                 [("fill passed", bar.passed, boxed(middle, frame.bottom)), ("fill refused", bar.refused, boxed(top, middle))];
             let there = parts.into_iter().filter(|(_, count, _)| *count > 0);
-            if detail == Detail::Report {
+            if self.detail == Detail::Report {
                 let told =
                     format!("{} passed, {} refused\nfrom {} s to {} s", bar.passed, bar.refused, seconds(from), seconds(to));
                 marks = there.fold(marks, |marks, (class, _, d)| marks.add(path(class, d).add(tooltip(&told))));

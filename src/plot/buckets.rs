@@ -6,6 +6,7 @@ use svg::node::element::Group;
 use super::axis::{Scale, number};
 use super::canvas::{self, LEFT, RIGHT, line, path, px, text};
 use super::frame::{Frame, TIME_AXIS_HEIGHT, bracket};
+use super::html;
 use super::level::{self, LevelLine, clipped};
 use super::time_axis::TimeScale;
 use crate::analysis::Run;
@@ -48,6 +49,18 @@ impl Buckets<'_> {
     /// The picture as an SVG document.
     #[must_use]
     pub fn to_svg(&self) -> String {
+        let (content, height) = self.drawn();
+        canvas::document(self.title, height, content)
+    }
+
+    /// The picture as a figure for a page with [`figures_style`](crate::plot::figures_style).
+    #[must_use]
+    pub fn to_figures(&self) -> String {
+        let (content, height) = self.drawn();
+        html::figure(self.title, height, content)
+    }
+
+    fn drawn(&self) -> (Group, f64) {
         let (legend, height) = canvas::legend(
             LEFT,
             60.0,
@@ -64,7 +77,7 @@ impl Buckets<'_> {
             content = content.add(drawn);
             y += height;
         }
-        canvas::document(self.title, y - PANEL_GAP + 8.0, content)
+        (content, y - PANEL_GAP + 8.0)
     }
 
     fn panel(&self, panel: &BucketPanel, top: f64) -> (Group, f64) {

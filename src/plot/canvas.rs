@@ -7,6 +7,38 @@ pub(super) const WIDTH: f64 = 1200.0;
 /// Where the data begin and end, the same in all pictures, so that axes of time can be compared.
 pub(super) const LEFT: f64 = 76.0;
 pub(super) const RIGHT: f64 = 1176.0;
+
+/// How wide a picture is, and where its data begin and end across.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Paper {
+    pub width: f64,
+    pub left: f64,
+    pub right: f64,
+}
+
+impl Paper {
+    /// For a desk.
+    pub const WIDE: Paper = Paper { width: WIDTH, left: LEFT, right: RIGHT };
+    /// For a hand: its texts are still read where the whole width is that of a telephone.
+    pub const NARROW: Paper = Paper { width: 380.0, left: 58.0, right: 356.0 };
+
+    /// Whether two texts have no room beside each other.
+    pub fn is_narrow(self) -> bool {
+        self.width < WIDTH
+    }
+
+    /// A frame across the data.
+    pub fn frame(self, top: f64, bottom: f64) -> super::frame::Frame {
+        super::frame::Frame { left: self.left, top, right: self.right, bottom }
+    }
+}
+
+/// How many pieces of so many pixels have room between two margins.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a paper has some hundred pixels")]
+pub(super) fn pieces(left: f64, right: f64, piece: f64) -> usize {
+    ((right - left) / piece) as usize
+}
+
 /// How many series have a colour and a mark of their own; further ones begin again.
 const SERIES: usize = 8;
 
@@ -43,6 +75,7 @@ pub(super) const STYLE: &str = "\
 .delayed{stroke:#cc79a7;stroke-width:1.7;fill:none;stroke-linecap:round}
 .digested{stroke:#e69f00;stroke-width:1.7;fill:none;stroke-linecap:round}
 .band{fill:#d55e00;fill-opacity:.13;stroke:none}
+.edge{stroke:#f0812a;stroke-width:2;stroke-dasharray:3 3;fill:none}
 .marks .fill{stroke:none;shape-rendering:crispEdges}
 .marks .fill.passed{fill:#0072b2}
 .marks .fill.refused{fill:#9aa2ab}
@@ -50,7 +83,17 @@ pub(super) const STYLE: &str = "\
 .bracket{stroke:#d55e00;stroke-width:2;fill:none}
 .plot .count{fill:#b34e00;font-weight:600}
 .level{stroke:#009e73;stroke-width:1.4;fill:none;stroke-linejoin:round}
+.capacity{stroke:#009e73;stroke-width:1.2;stroke-dasharray:5 4;fill:none}
+.plot .capacity-count{fill:#00694a}
 .under{fill:#009e73;fill-opacity:.14;stroke:none}
+.water{fill:#f3f7fa;stroke:#d9dee3}
+.land path{fill:#e1e3dd;stroke:none}
+.spots path{stroke-width:1.2}
+.spots .passed{fill:#0072b2;fill-opacity:.3}
+.spots .refused{fill:#59636e;stroke:#59636e;fill-opacity:.4}
+.spots .delayed{fill:#cc79a7;fill-opacity:.35}
+.spots .digested{fill:#e69f00;fill-opacity:.35}
+.unmatched{fill:none;stroke:#8a929b;stroke-dasharray:2 2}
 @media (prefers-color-scheme:dark){
 .plot{color:#e6e9ec}
 .plot .muted{fill:#a3adb8}
@@ -72,7 +115,14 @@ pub(super) const STYLE: &str = "\
 .bracket{stroke:#f0812a}
 .plot .count{fill:#f59a4d}
 .level{stroke:#2fc99a}
+.capacity{stroke:#2fc99a}
+.plot .capacity-count{fill:#4fd6a6}
 .under{fill:#2fc99a}
+.water{fill:#10161c;stroke:#2c333a}
+.land path{fill:#252c31}
+.spots .passed{fill:#56b4e9}
+.spots .refused{fill:#a3adb8;stroke:#a3adb8}
+.unmatched{stroke:#75808b}
 }";
 
 /// A text as it may stand in XML and HTML: control characters, which XML forbids, and those that turn the direction of
@@ -205,13 +255,18 @@ pub(super) fn paragraph(class: &str, (x, y): (f64, f64), width: f64, content: &s
 /// The entries of a legend beside each other, each drawn by a function that is given the middle of a 22 px wide sample;
 /// wraps at the right margin. Gives the group and the height it takes.
 pub(super) fn legend(left: f64, top: f64, entries: Vec<(Group, String)>) -> (Group, f64) {
+    legend_within((left, WIDTH - 20.0), top, entries)
+}
+
+/// The same between two margins.
+pub(super) fn legend_within((left, right): (f64, f64), top: f64, entries: Vec<(Group, String)>) -> (Group, f64) {
     const ROW: f64 = 20.0;
     const SAMPLE: f64 = 22.0;
     let (mut x, mut y) = (left, top);
     let mut all = Group::new();
     for (sample, name) in entries {
         let width = SAMPLE + 6.0 + width_of(&name) + 14.0;
-        if x > left && x + width > WIDTH - 20.0 {
+        if x > left && x + width > right {
             (x, y) = (left, y + ROW);
         }
         let placed = sample.set("transform", format!("translate({} {})", px(x + SAMPLE / 2.0), px(y)));
@@ -219,6 +274,17 @@ pub(super) fn legend(left: f64, top: f64, entries: Vec<(Group, String)>) -> (Gro
         x += width;
     }
     (all, y - top + ROW)
+}
+
+/// What a panel is called, and what is told of it in numbers: beside each other, or below each other where that is too wide. Gives the
+/// group and the height that it takes more.
+pub(super) fn panel_head(paper: Paper, y: f64, name: &str, counts: &str) -> (Group, f64) {
+    let named = Group::new().add(text("head", paper.left, y, name));
+    if !paper.is_narrow() {
+        return (named.add(text("head end", paper.right, y, counts)), 0.0);
+    }
+    let (told, height) = paragraph("small", (paper.left, y + 16.0), paper.right - paper.left, counts);
+    (named.add(told), height)
 }
 
 /// A group moved by so much.

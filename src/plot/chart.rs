@@ -4,7 +4,7 @@
 use svg::node::element::Group;
 
 use super::axis::Scale;
-use super::canvas::{LEFT, line, path, polyline, series_class, series_line, series_mark, text, tooltip};
+use super::canvas::{LEFT, Paper, line, path, polyline, series_class, series_line, series_mark, text, tooltip};
 use super::frame::Frame;
 use super::sheet::{self, Block, Panel, Sheet, Switches};
 
@@ -89,6 +89,12 @@ impl Charts {
         self.sheet().to_html()
     }
 
+    /// The charts as figures for a page with [`figures_style`](crate::plot::figures_style) and a title of its own.
+    #[must_use]
+    pub fn to_figures(&self) -> String {
+        self.sheet().to_figures()
+    }
+
     fn sheet(&self) -> Sheet {
         let blocks = self.groups.iter().enumerate().map(|(number, group)| group.block(number)).collect();
         let switches = self.groups.iter().enumerate().flat_map(|(number, group)| group.switches(number)).collect();
@@ -127,6 +133,7 @@ impl ChartGroup {
             Panel { class: panel_class(number, index), label, content, height }
         };
         Block {
+            paper: Paper::WIDE,
             heading: self.heading.clone(),
             legend: all.iter().enumerate().map(entry).collect(),
             columns: self.columns(),

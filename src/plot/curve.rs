@@ -5,6 +5,7 @@ use svg::node::element::Group;
 use super::axis::{Scale, number};
 use super::canvas::{self, LEFT, RIGHT, disc, line, path, polyline, text, tooltip, width_of};
 use super::frame::Frame;
+use super::html;
 
 /// The curve between two rates. It is convex and falls; between two corners it is straight.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +45,16 @@ impl Curve {
     /// The curve as an SVG document.
     #[must_use]
     pub fn to_svg(&self) -> String {
+        canvas::document(&self.title, HEIGHT, self.drawn())
+    }
+
+    /// The curve as a figure for a page with [`figures_style`](crate::plot::figures_style).
+    #[must_use]
+    pub fn to_figures(&self) -> String {
+        html::figure(&self.title, HEIGHT, self.drawn())
+    }
+
+    fn drawn(&self) -> Group {
         let rates = || self.corners.iter().map(|c| c.rate).chain(self.whole_rates.iter().map(|p| p.rate as f64));
         let (from, to) = (rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max));
         let (from, to) = if from <= to { (from, to) } else { (0.0, 1.0) };
@@ -62,15 +73,14 @@ impl Curve {
                 (Group::new().add(path("s1", disc(0.0, 0.0, 3.5))), "smallest bucket at a whole rate".to_owned()),
             ],
         );
-        let content = Group::new()
+        Group::new()
             .add(text("title", FRAME.left, 34.0, &self.title))
             .add(legend)
             .add(FRAME.left_axis(&y, 8, "bucket (tokens)"))
             .add(FRAME.bottom_axis(&x, 12, &format!("rate (events per {})", self.window)))
             .add(path("line s0", polyline(self.line(&x, &y))))
             .add(self.corner_marks(&x, &y))
-            .add(self.bucket_marks(&x, &y));
-        canvas::document(&self.title, HEIGHT, content)
+            .add(self.bucket_marks(&x, &y))
     }
 
     /// What is straight on a linear axis is bent on a logarithmic one, and is drawn in small pieces there.

@@ -3,7 +3,7 @@
 use svg::node::element::Group;
 
 use super::axis::{Scale, number};
-use super::canvas::{WIDTH, line, path, px, text, upright, width_of};
+use super::canvas::{RIGHT, WIDTH, line, path, pieces, px, text, upright, width_of};
 use super::time_axis::TimeScale;
 
 /// The area of the data, in pixels.
@@ -15,8 +15,10 @@ pub(super) struct Frame {
     pub bottom: f64,
 }
 
-/// As many labels of time have room beside each other between the margins.
-const TIME_TICKS: usize = 12;
+/// A label of time has so many pixels, the next one begins behind them.
+const TIME_LABEL: f64 = 85.0;
+/// Behind the data there is a margin.
+const MARGIN: f64 = WIDTH - RIGHT;
 /// The height of a time axis below its frame.
 pub(super) const TIME_AXIS_HEIGHT: f64 = 40.0;
 
@@ -84,10 +86,15 @@ impl Frame {
         ))
     }
 
+    /// As many labels of time have room beside each other.
+    fn time_ticks(&self) -> usize {
+        pieces(self.left, self.right, TIME_LABEL)
+    }
+
     /// Lines upwards at the ticks of time.
     pub fn time_grid(&self, scale: &TimeScale) -> Group {
         let (top, bottom) = (self.top, self.bottom);
-        let ticks = scale.ticks(TIME_TICKS).into_iter();
+        let ticks = scale.ticks(self.time_ticks()).into_iter();
         ticks.fold(Group::new(), |grid, tick| {
             let x = scale.at(tick.at);
             grid.add(line("grid", (x, top), (x, bottom)))
@@ -97,12 +104,12 @@ impl Frame {
     /// The labels of time below the frame, within [`TIME_AXIS_HEIGHT`].
     pub fn time_axis(&self, scale: &TimeScale) -> Group {
         let mut axis = Group::new().add(line("axis", (self.left, self.bottom), (self.right, self.bottom)));
-        for tick in scale.ticks(TIME_TICKS) {
+        for tick in scale.ticks(self.time_ticks()) {
             let x = scale.at(tick.at);
             axis = axis.add(line("axis", (x, self.bottom), (x, self.bottom + 5.0)));
             axis = axis.add(text("small middle", x, self.bottom + 19.0, &tick.label));
             if let Some(below) = tick.below.filter(|below| !below.is_empty()) {
-                let last = WIDTH - width_of(&below) / 2.0;
+                let last = self.right + MARGIN - width_of(&below) / 2.0;
                 axis = axis.add(text("small muted middle", x.min(last), self.bottom + 34.0, &below));
             }
         }

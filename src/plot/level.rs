@@ -2,8 +2,8 @@
 
 use svg::node::element::Group;
 
-use super::axis::Scale;
-use super::canvas::{path, polyline, px};
+use super::axis::{Scale, number};
+use super::canvas::{line, path, polyline, px, rectangle, text};
 use super::frame::Frame;
 use super::time_axis::TimeScale;
 use crate::limiter::{Algorithm, Limiter, Request};
@@ -74,6 +74,27 @@ pub(super) fn clipped(line: &[(Timestamp, f64)], from: Timestamp, to: Timestamp)
 /// What is left in the bucket of an algorithm: a short word, because the axis is.
 pub(super) fn name(algorithm: Algorithm) -> &'static str {
     if algorithm == Algorithm::LeakyBucket { "places" } else { "tokens" }
+}
+
+/// What stands for it in a legend: the line below its capacity.
+pub(super) fn legend() -> (Group, String) {
+    let sample = Group::new()
+        .add(line("capacity", (-11.0, -7.0), (11.0, -7.0)))
+        .add(rectangle("under", -11.0, -1.0, 22.0, 7.0))
+        .add(line("level", (-11.0, -1.0), (11.0, -1.0)));
+    (sample, "left in the bucket, and its capacity".to_owned())
+}
+
+/// The most that a bucket holds, as a line across with its number above the right end.
+pub(super) fn capacity(frame: &Frame, scale: &Scale, bucket: u32) -> Group {
+    let y = scale.at(f64::from(bucket));
+    let label = format!("capacity {}", number(f64::from(bucket), 1.0));
+    Group::new().add(line("capacity", (frame.left, y), (frame.right, y))).add(text(
+        "small end capacity-count halo",
+        frame.right,
+        y - 2.5,
+        &label,
+    ))
 }
 
 /// The line and the area under it. Of each pixel column only what shows is drawn: the first, the least, the greatest and

@@ -3,7 +3,7 @@
 
 use svg::node::element::Group;
 
-use super::canvas::{self, LEFT, RIGHT, WIDTH, moved, paragraph, text};
+use super::canvas::{self, LEFT, Paper, RIGHT, WIDTH, moved, paragraph, text};
 
 /// The most panels of one sheet: what somebody can still look through, and a file that a browser still opens at once.
 pub const MAX_PANELS: usize = 24;
@@ -29,6 +29,7 @@ pub(super) struct Sheet {
 
 /// Panels that have a legend in common.
 pub(super) struct Block {
+    pub paper: Paper,
     /// May be empty.
     pub heading: String,
     pub legend: Vec<(Group, String)>,
@@ -59,7 +60,7 @@ pub(super) struct Switches {
 impl Block {
     /// The width of each panel.
     pub fn panel_width(&self) -> f64 {
-        width(self.columns)
+        self.paper.width / self.columns.max(1) as f64
     }
 }
 

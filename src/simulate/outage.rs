@@ -10,6 +10,7 @@ use super::{SetupError, busiest, passes_at, tick};
 use crate::limiter::{Algorithm, CounterRule, Limit, Limiter, Request, Verdict};
 use crate::rate::Rate;
 use crate::time::{Span, TICKS_PER_SECOND, Timestamp};
+use crate::words::{Side, Table, count};
 
 /// The longest run.
 pub const MAX_OUTAGE_RUN: Span = Span::from_seconds(86_400);
@@ -279,6 +280,32 @@ impl Outage {
         row.busiest_window = busiest(limit, &passed);
         row
     }
+}
+
+/// What was found, for people, a row each.
+#[must_use]
+pub fn table(rate: Rate, rows: &[&OutageRow]) -> Table {
+    let most = format!("most in any {}", rate.window());
+    let columns = [
+        ("policy", Side::Left),
+        ("limiter", Side::Left),
+        ("admitted", Side::Right),
+        ("refused", Side::Right),
+        (most.as_str(), Side::Right),
+        ("passed in the outage", Side::Right),
+    ];
+    let line = |row: &&OutageRow| {
+        let outage = format!("{} of {}", count(row.admitted_in_outage), count(row.offered_in_outage));
+        vec![
+            row.policy.map_or_else(|| "no outage".to_owned(), |policy| policy.to_string()),
+            row.limit.bucket().map_or_else(|| row.limit.name(), |bucket| format!("{}, b = {bucket}", row.limit.name())),
+            count(row.admitted),
+            count(row.offered - row.admitted),
+            count(row.busiest_window),
+            if row.policy.is_some() { outage } else { "-".to_owned() },
+        ]
+    };
+    Table { columns: columns.map(|(head, side)| (head.to_owned(), side)).to_vec(), rows: rows.iter().map(line).collect() }
 }
 
 /// When it passes, in ticks times the limit's `n`, also where a stand-in with its share of the rate decides.

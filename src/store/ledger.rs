@@ -2,10 +2,10 @@
 
 use rusqlite::{OptionalExtension, Row};
 
-use super::queries::quake_of;
+use super::queries::{self, ledger_columns, quake_of};
 use super::rows::{At, Json, Word, optional_at};
 use super::subscribers::SubscriberKey;
-use super::{Store, StoreError, queries, step};
+use super::{Store, StoreError, step};
 use crate::event::{Event, EventId};
 use crate::plan::{Outcome, UpdateOutcome};
 use crate::time::Timestamp;
@@ -20,10 +20,15 @@ pub struct LedgerRow {
     pub reason: String,
     /// What the limiter said, whatever became of it.
     pub refused: bool,
+    /// How many more like it the limiter would have admitted after the decision; `None` where it was not asked.
+    pub remaining: Option<u64>,
     pub retry_at: Option<Timestamp>,
     /// The id of the alert or digest that tells of it, where there is one, and its status in the outbox.
     pub alert_id: Option<String>,
     pub delivery: Option<String>,
+    /// When that message was made, and when it was or is due: later only out of a leaky bucket, or to be tried again.
+    pub told_at: Option<Timestamp>,
+    pub due_at: Option<Timestamp>,
     pub settled_at: Option<Timestamp>,
     /// What the last attempt said, or why the delivery was ended.
     pub delivery_detail: Option<String>,
@@ -79,10 +84,8 @@ impl Store {
     /// [`StoreError::Sql`] if the database cannot be read.
     pub fn ledger(&self, subscriber: Option<SubscriberKey>, event: Option<&EventId>) -> Result<Vec<LedgerRow>, StoreError> {
         let sql = concat!(
-            "SELECT s.name, e.body, d.decided_at, d.outcome, d.reason, d.refused, d.retry_at, o.alert_id, o.status, o.settled_at, o.detail
-                   FROM decisions AS d JOIN events AS e USING (event_key) JOIN subscribers AS s ON s.subscriber_key = d.subscriber_key
-                   LEFT JOIN outbox AS o USING (delivery_key)
-                   WHERE (?1 IS NULL OR d.subscriber_key = ?1) AND (?2 IS NULL OR d.event_key IN ",
+            ledger_columns!(),
+            " WHERE (?1 IS NULL OR d.subscriber_key = ?1) AND (?2 IS NULL OR d.event_key IN ",
             quake_of!("(SELECT event_key FROM event_ids WHERE id = ?2)"),
             ") ORDER BY d.decided_at, d.event_key, d.subscriber_key"
         );
@@ -92,6 +95,29 @@ impl Store {
             statement.query_map(parameters, ledger_row)?.collect()
         };
         read().map_err(step("read the ledger"))
+    }
+
+    /// A subscriber's decisions from `from` (inclusive) to `to` (exclusive), in order of decision; where they are more than `most`, the
+    /// last of them.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be read.
+    pub fn ledger_between(
+        &self,
+        key: SubscriberKey,
+        from: Timestamp,
+        to: Timestamp,
+        most: usize,
+    ) -> Result<Vec<LedgerRow>, StoreError> {
+        let read = || -> rusqlite::Result<Vec<LedgerRow>> {
+            let mut statement = self.connection.prepare_cached(queries::LEDGER_BETWEEN)?;
+            let most = i64::try_from(most).unwrap_or(i64::MAX);
+            let rows = statement.query_map(rusqlite::params![key.0, At(from), At(to), most], ledger_row)?;
+            rows.collect()
+        };
+        let mut rows = read().map_err(step("read the ledger"))?;
+        rows.reverse();
+        Ok(rows)
     }
 
     /// The updates and withdrawals in order of decision, of one subscriber or all, of one event (with what is one quake with
@@ -172,6 +198,22 @@ impl Store {
         let found = self.connection.query_row(sql, [id.as_str()], |row| row.get::<_, Json<Event>>(0)).optional();
         Ok(found.map_err(step("read an event"))?.map(|body| body.0))
     }
+
+    /// The newest quakes that are known, oldest first, each as it is known now: at most `most`. Not among them is what was withdrawn, and
+    /// what was taken for another.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be read.
+    pub fn newest_events(&self, most: u32) -> Result<Vec<Event>, StoreError> {
+        let read = || {
+            let mut statement = self.connection.prepare_cached(queries::NEWEST_EVENTS)?;
+            let rows = statement.query_map([most], |row| row.get::<_, Json<Event>>(0))?;
+            rows.map(|row| row.map(|body| body.0)).collect::<rusqlite::Result<Vec<Event>>>()
+        };
+        let mut events = read().map_err(step("read the newest events"))?;
+        events.reverse();
+        Ok(events)
+    }
 }
 
 fn update_row(row: &Row<'_>) -> rusqlite::Result<UpdateRow> {
@@ -198,9 +240,12 @@ fn ledger_row(row: &Row<'_>) -> rusqlite::Result<LedgerRow> {
         outcome: row.get::<_, Word<Outcome>>("outcome")?.0,
         reason: row.get("reason")?,
         refused: row.get("refused")?,
+        remaining: row.get::<_, Option<i64>>("remaining")?.and_then(|count| u64::try_from(count).ok()),
         retry_at: optional_at(row, "retry_at")?,
         alert_id: row.get("alert_id")?,
         delivery: row.get("status")?,
+        told_at: optional_at(row, "created_at")?,
+        due_at: optional_at(row, "due_at")?,
         settled_at: optional_at(row, "settled_at")?,
         delivery_detail: row.get("detail")?,
     })

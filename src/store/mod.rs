@@ -12,6 +12,7 @@ mod ledger;
 mod lock;
 mod notices;
 mod outbox;
+mod overview;
 mod prune;
 mod queries;
 mod report;
@@ -25,9 +26,10 @@ mod upgrade;
 mod withdrawals;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, InterruptHandle, OpenFlags};
 
 use crate::time::Timestamp;
 
@@ -40,6 +42,7 @@ pub use ledger::{HistoryRow, LedgerRow, SubscriberCounts, UpdateRow};
 pub use lock::DaemonLock;
 pub use notices::{ClaimedNotice, NoticeCounts, NoticeRow};
 pub use outbox::{DeliveryStatus, OutboxRow, Retried};
+pub use overview::{MessageMoment, Quake};
 pub use prune::{PruneCursor, Pruned};
 pub use report::SubscriberReport;
 pub use status::StoreStatus;
@@ -68,7 +71,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0005_outbox.sql"),
     include_str!("../../migrations/0006_unsubscribe.sql"),
     include_str!("../../migrations/0007_notices.sql"),
-    include_str!("../../migrations/0009_retention.sql"),
+    include_str!("../../migrations/0008_retention.sql"),
 ];
 
 /// One connection to the database.
@@ -161,6 +164,34 @@ impl Store {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         Connection::open_with_flags(path, flags).map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
         Store::open(path)
+    }
+
+    /// Opens an existing database to read from beside the daemon's own connection: what would write fails.
+    ///
+    /// # Errors
+    /// As [`Store::open_existing`].
+    pub fn open_reader(path: &Path) -> Result<Store, StoreError> {
+        let store = Store::open_existing(path)?;
+        let only_read = store.connection.pragma_update(None, "query_only", true);
+        only_read.map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
+        Ok(store)
+    }
+
+    /// What breaks off a statement of this connection from another thread.
+    #[must_use]
+    pub fn interrupt(&self) -> Interrupt {
+        Interrupt(Arc::new(self.connection.get_interrupt_handle()))
+    }
+}
+
+/// Breaks off what a connection is doing.
+#[derive(Clone)]
+pub struct Interrupt(Arc<InterruptHandle>);
+
+impl Interrupt {
+    /// The statement that runs now ends with an error; without one nothing happens.
+    pub fn now(&self) {
+        self.0.interrupt();
     }
 }
 

@@ -256,7 +256,7 @@ fn refusal(transaction: &Transaction<'_>, id: &str, expected: &'static str) -> R
     })
 }
 
-fn outbox_row(row: &Row<'_>, status: DeliveryStatus) -> rusqlite::Result<OutboxRow> {
+pub(super) fn outbox_row(row: &Row<'_>, status: DeliveryStatus) -> rusqlite::Result<OutboxRow> {
     let attempts: i64 = row.get("attempts")?;
     // A message that cannot be read is listed like any other, so that it can be dropped.
     let title = row.get::<_, Json<Alert>>("alert").map(|alert| alert.0.title()).map_err(|fault| fault.to_string());

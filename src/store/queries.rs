@@ -16,6 +16,17 @@ macro_rules! quake_of {
 }
 pub(super) use quake_of;
 
+/// Decisions with their events and messages.
+macro_rules! ledger_columns {
+    () => {
+        "SELECT s.name, e.body, d.decided_at, d.outcome, d.reason, d.refused, d.remaining, d.retry_at,
+                o.alert_id, o.status, o.created_at, o.due_at, o.settled_at, o.detail
+         FROM decisions AS d JOIN events AS e USING (event_key) JOIN subscribers AS s ON s.subscriber_key = d.subscriber_key
+         LEFT JOIN outbox AS o USING (delivery_key)"
+    };
+}
+pub(super) use ledger_columns;
+
 /// The largest event that is not decided for all, with when its quake was first seen and whether that was at the start.
 pub(super) const NEXT_DISPATCH: &str = "SELECT e.event_key, e.body, q.first_seen_at, e.changed_at,
       q.fate = 'baseline' AS baseline, e.unconfirmed, e.dispatch_from
@@ -43,6 +54,10 @@ pub(super) const EARLIER_VERSIONS: &str = concat!(
 /// The solutions whose origins lie within a span, each with its quake; those of one quake as they became known.
 pub(super) const AROUND: &str = "SELECT coalesce(duplicate_of, event_key), body FROM events
     WHERE origin_at BETWEEN ?1 AND ?2 AND fate <> 'merged' AND withdrawn_at IS NULL ORDER BY event_key LIMIT ?3";
+
+/// The newest quakes, newest first.
+pub(super) const NEWEST_EVENTS: &str = "SELECT body FROM events
+    WHERE fate <> 'merged' AND withdrawn_at IS NULL AND duplicate_of IS NULL ORDER BY origin_at DESC, event_key DESC LIMIT ?1";
 
 /// The events that were taken for others.
 pub(super) const JOINED: &str = "SELECT d.event_key, d.body, e.body, d.duplicate_since
@@ -221,6 +236,45 @@ pub(super) const NEXT_NOTICE: &str = "SELECT min(at) AS at FROM (
     SELECT min(due_at) AS at FROM notices WHERE status = 'due' AND way = 'email' AND due_at > ?1
     UNION ALL SELECT min(due_at) FROM notices WHERE status = 'due' AND way = 'webhook' AND due_at > ?1
     UNION ALL SELECT min(lease_until) FROM notices WHERE status = 'leased')";
+/// A subscriber's decisions of a stretch, the last first.
+pub(super) const LEDGER_BETWEEN: &str = concat!(
+    ledger_columns!(),
+    " WHERE d.subscriber_key = ?1 AND d.decided_at >= ?2 AND d.decided_at < ?3
+      ORDER BY d.decided_at DESC, d.event_key DESC LIMIT ?4"
+);
+
+/// A subscriber's messages of a stretch, the last first.
+pub(super) const MESSAGES_BETWEEN: &str = "SELECT alert, created_at, due_at FROM outbox
+    WHERE subscriber_key = ?1 AND created_at >= ?2 AND created_at < ?3 ORDER BY delivery_key DESC LIMIT ?4";
+
+/// The messages that were made last.
+pub(super) const LAST_MESSAGES: &str = "SELECT o.*, s.name, s.standing FROM outbox AS o CROSS JOIN subscribers AS s
+    ON s.subscriber_key = o.subscriber_key ORDER BY o.delivery_key DESC LIMIT ?1";
+
+/// The quakes of a stretch, the last first, each with what was decided on it for a subscriber, where something was.
+pub(super) const QUAKES_BETWEEN: &str = concat!(
+    "SELECT e.body, (SELECT d.outcome FROM decisions AS d WHERE d.subscriber_key = ?3 AND d.event_key IN ",
+    quake_of!("e.event_key"),
+    " LIMIT 1) AS outcome
+    FROM events AS e
+    WHERE e.origin_at >= ?1 AND e.origin_at < ?2 AND e.fate <> 'merged' AND e.duplicate_of IS NULL AND e.withdrawn_at IS NULL
+    ORDER BY e.origin_at DESC LIMIT ?4"
+);
+
+/// Whether there are more subscribers than so many.
+pub(super) const SUBSCRIBERS_UP_TO: &str = "SELECT count(*) FROM (SELECT 1 FROM subscribers WHERE removed_at IS NULL LIMIT ?1)";
+
+/// The first subscribers by name whose names lie in a range.
+pub(super) const SUBSCRIBERS_NAMED: &str = "SELECT subscriber_key, name, standing, standing_reason, settings FROM subscribers
+    WHERE removed_at IS NULL AND name >= ?1 AND name < ?2 ORDER BY name LIMIT ?3";
+
+/// What became of one subscriber's decisions, of its days, and of its messages.
+pub(super) const OUTCOMES_OF_ONE: &str = "SELECT subscriber_key, outcome, count(*), sum(refused) FROM decisions
+    WHERE subscriber_key = ?1 AND decided_at >= ?2 AND decided_at < ?3 GROUP BY outcome";
+pub(super) const DAYS_OF_ONE: &str = "SELECT subscriber_key, (?3 - 1 - decided_at) / ?4 AS day, count(*), sum(refused)
+    FROM decisions WHERE subscriber_key = ?1 AND decided_at >= ?2 AND decided_at < ?3 GROUP BY day";
+pub(super) const DEAD_OF_ONE: &str = "SELECT subscriber_key, count(*) FROM outbox
+    WHERE subscriber_key = ?1 AND status = 'dead' AND settled_at >= ?2 AND settled_at < ?3 GROUP BY subscriber_key";
 
 #[cfg(test)]
 mod tests {
@@ -254,6 +308,7 @@ mod tests {
             ("EARLIER_VERSIONS", EARLIER_VERSIONS, vec![], false),
             // Few lie around one origin.
             ("AROUND", AROUND, vec![], true),
+            ("NEWEST_EVENTS", NEWEST_EVENTS, vec!["SCAN events USING INDEX events_by_origin"], false),
             ("JOINED", JOINED, vec![], false),
             ("JOINED_WITH", JOINED_WITH, vec![], false),
             ("WAKING", WAKING, vec![], false),
@@ -285,6 +340,17 @@ mod tests {
             ("DUE_NOTICE", DUE_NOTICE, vec![], false),
             ("NEXT_NOTICE", NEXT_NOTICE, vec![], false),
             ("HAS_NOTICES", HAS_NOTICES, vec![], false),
+            // One subscriber's decisions and messages.
+            ("LEDGER_BETWEEN", LEDGER_BETWEEN, vec![], true),
+            ("MESSAGES_BETWEEN", MESSAGES_BETWEEN, vec![], true),
+            ("OUTCOMES_OF_ONE", OUTCOMES_OF_ONE, vec![], false),
+            ("DAYS_OF_ONE", DAYS_OF_ONE, vec![], false),
+            ("DEAD_OF_ONE", DEAD_OF_ONE, vec![], false),
+            // From its end, and no further than asked for.
+            ("LAST_MESSAGES", LAST_MESSAGES, vec!["SCAN o"], false),
+            ("QUAKES_BETWEEN", QUAKES_BETWEEN, vec![], false),
+            ("SUBSCRIBERS_UP_TO", SUBSCRIBERS_UP_TO, vec!["SCAN subscribers USING INDEX subscribers_by_name"], false),
+            ("SUBSCRIBERS_NAMED", SUBSCRIBERS_NAMED, vec![], false),
         ] {
             let plan = plan(sql);
             let tables = [

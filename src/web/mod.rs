@@ -1,20 +1,31 @@
-//! What the daemon answers over HTTP: whether it lives and is ready, and the pages on which recipients unsubscribe.
+//! What the daemon answers over HTTP: whether it lives and is ready, the pages on which recipients unsubscribe, and pages and metrics for
+//! its operator.
 //!
-//! It is meant to stand on loopback behind a reverse proxy that speaks TLS. Nothing here asks who somebody is: a page to
-//! unsubscribe on is for whoever holds its link, and health and metrics tell nothing that is worth hiding.
+//! It is meant to stand on loopback behind a reverse proxy that speaks TLS. A page to unsubscribe on is for whoever holds its link,
+//! and health tells nothing that is worth hiding; `access` says who sees the rest. Nothing here changes anything but by unsubscribing.
 
+mod access;
+mod dashboard;
+mod fields;
 mod form;
 mod health;
+mod history;
+mod laboratory;
 mod metrics;
 mod page;
+mod query;
 mod server;
+mod shell;
+mod table;
 mod unsubscribe;
+mod what_if;
+mod work;
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::http::{HeaderValue, StatusCode, header};
-use axum::middleware::map_response;
+use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
@@ -23,7 +34,10 @@ use crate::daemon::Database;
 use crate::delivery::UnsubscribeKey;
 use crate::time::{Span, Timestamp};
 
+pub use access::{Access, Token, TokenError};
+pub use history::{History, MAX_EVENTS};
 pub use server::{Limits, Server};
+pub use work::Work;
 
 /// What the answers come from.
 pub struct Web {
@@ -32,6 +46,12 @@ pub struct Web {
     /// Verifies links.
     pub key: UnsubscribeKey,
     pub watch: Watching,
+    /// Who sees what is for the operator.
+    pub access: Access,
+    /// What the pages for the operator are computed and read by.
+    pub work: Work,
+    /// What "what if" looks back on.
+    pub history: History,
 }
 
 /// When the feed counts as stale.
@@ -46,13 +66,20 @@ pub struct Watching {
 impl Web {
     /// Everything that is served.
     pub fn routes(self) -> Router {
+        let web = Arc::new(self);
+        let for_the_operator = Router::new()
+            .route("/", get(dashboard::show))
+            .route("/what-if", get(what_if::show))
+            .route("/laboratory", get(laboratory::show))
+            .route("/metrics", get(metrics::metrics))
+            .route_layer(from_fn_with_state(Arc::clone(&web), access::guard));
         Router::new()
+            .merge(for_the_operator)
             .route("/healthz", get(health::live))
             .route("/readyz", get(health::ready))
-            .route("/metrics", get(metrics::metrics))
             .route("/unsubscribe/{token}", get(unsubscribe::ask).post(unsubscribe::leave))
             .fallback(|| async { (StatusCode::NOT_FOUND, "not found\n") })
-            .with_state(Arc::new(self))
+            .with_state(web)
             .layer(map_response(strict))
     }
 }

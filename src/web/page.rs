@@ -1,13 +1,13 @@
-//! The three pages: one column, no script, nothing loaded; for any screen, keyboard and colour scheme.
+//! The three pages on which recipients leave: one column, no script, nothing loaded; for any screen, keyboard and colour scheme.
 
 use std::sync::LazyLock;
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use sha2::{Digest, Sha256};
+use serde::Serialize;
 
+use super::shell::Markup;
+use crate::plot::policy_source;
 use crate::time::Timestamp;
 
 const STYLE: &str = "\
@@ -23,49 +23,45 @@ button:focus-visible{outline:3px solid #c77700;outline-offset:3px}\
 
 /// Its own style is the only one that a page has, and its own form all that it can send.
 static POLICY: LazyLock<String> = LazyLock::new(|| {
-    let style = STANDARD.encode(Sha256::digest(STYLE.as_bytes()));
-    format!("default-src 'none'; style-src 'sha256-{style}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+    let style = policy_source(STYLE);
+    format!("default-src 'none'; style-src {style}; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 });
+
+/// What a page says.
+#[derive(Serialize)]
+struct Said<'p> {
+    title: &'static str,
+    style: Markup,
+    /// Whose alerts; nobody's where the link is none.
+    name: Option<&'p str>,
+    /// Since when they have ended.
+    since: Option<String>,
+}
 
 /// Asks. The form goes to the page's own address, under whatever path a proxy serves it.
 pub(super) fn question(name: &str) -> Response {
-    let name = escape(name);
-    let body = format!(
-        "<h1>Unsubscribe?</h1>\n<p>Earthquake alerts for <b>{name}</b> end at once, and what waits to be sent to it is dropped.</p>\n\
-         <form method=\"post\">\n<input type=\"hidden\" name=\"List-Unsubscribe\" value=\"One-Click\">\n\
-         <button type=\"submit\">Unsubscribe</button>\n</form>\n<p>To keep the alerts, close this page.</p>"
-    );
-    page(StatusCode::OK, "Unsubscribe?", &body)
+    page(StatusCode::OK, "Unsubscribe?", Some(name), None)
 }
 
 /// Says that it is done, since when.
 pub(super) fn done(name: &str, at: Timestamp) -> Response {
-    let (name, at) = (escape(name), at.to_utc().format("%Y-%m-%d %H:%M:%S UTC"));
-    let body = format!(
-        "<h1>Unsubscribed</h1>\n<p>No more earthquake alerts come for <b>{name}</b>, since {at}. A message that was already on its \
-         way may still arrive.</p>\n<p>If this was a mistake, write to whoever sent the alerts.</p>"
-    );
-    page(StatusCode::OK, "Unsubscribed", &body)
+    page(StatusCode::OK, "Unsubscribed", Some(name), Some(at))
 }
 
 /// Says no more than that the link is none.
 pub(super) fn unknown() -> Response {
-    let body =
-        "<h1>This link is not valid</h1>\n<p>Take the whole link from the newest message, or write to whoever sent it.</p>";
-    page(StatusCode::NOT_FOUND, "This link is not valid", body)
+    page(StatusCode::NOT_FOUND, "This link is not valid", None, None)
 }
 
-fn page(status: StatusCode, title: &str, body: &str) -> Response {
-    let html = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<meta name=\"robots\" content=\"noindex\">\n\
-         <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
-    );
-    let headers = [(header::CONTENT_TYPE, "text/html; charset=utf-8"), (header::CONTENT_SECURITY_POLICY, POLICY.as_str())];
-    (status, headers, html).into_response()
-}
-
-/// A subscriber's name holds none of these; a page relies on nobody's word for it.
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+fn page(status: StatusCode, title: &'static str, name: Option<&str>, since: Option<Timestamp>) -> Response {
+    let since = since.map(|at| at.to_utc().format("%Y-%m-%d %H:%M:%S UTC").to_string());
+    let said = Said { title, style: Markup::own(STYLE), name, since };
+    match Markup::filled("unsubscribe.html", said) {
+        Ok(html) => {
+            let headers =
+                [(header::CONTENT_TYPE, "text/html; charset=utf-8"), (header::CONTENT_SECURITY_POLICY, POLICY.as_str())];
+            (status, headers, html.into_text()).into_response()
+        }
+        Err(refusal) => refusal.into_response(),
+    }
 }

@@ -10,6 +10,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -17,6 +19,18 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_mins(1);
 /// What the browser is called.
 const NAMES: [&str; 2] = ["chromium", "chromium-browser"];
+/// The keys that do something by themselves, with the codes that they have in every browser.
+const KEYS: [(&str, u8); 9] = [
+    ("Backspace", 8),
+    ("Tab", 9),
+    ("Enter", 13),
+    (" ", 32),
+    ("ArrowLeft", 37),
+    ("ArrowUp", 38),
+    ("ArrowRight", 39),
+    ("ArrowDown", 40),
+    ("Escape", 27),
+];
 /// It asks nobody anything and leaves nothing behind.
 const FLAGS: &str = "--headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking \
                      --disable-component-update --disable-sync --disable-breakpad --disable-crash-reporter --hide-scrollbars \
@@ -108,6 +122,39 @@ impl Chromium {
         self.call("Emulation.setEmulatedMedia", &json!({ "features": [scheme] }));
     }
 
+    /// Gives the page a window of this many pixels across and down.
+    pub fn set_size(&mut self, width: u32, height: u32) {
+        let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        self.call("Emulation.setDeviceMetricsOverride", &metrics);
+    }
+
+    /// The whole page as a PNG in `$SCREENSHOTS`, where that is set: for somebody who looks at it.
+    pub fn photograph(&mut self, name: &str) {
+        let Some(directory) = std::env::var_os("SCREENSHOTS") else { return };
+        let picture = self.call("Page.captureScreenshot", &json!({ "captureBeyondViewport": true }));
+        let picture = STANDARD.decode(picture["data"].as_str().expect("a picture")).expect("base64");
+        std::fs::write(Path::new(&directory).join(name), picture).expect("the picture can be written");
+    }
+
+    /// Sends these headers with every request from now on.
+    pub fn set_headers(&mut self, headers: &Value) {
+        self.call("Network.enable", &json!({}));
+        self.call("Network.setExtraHTTPHeaders", &json!({ "headers": headers }));
+    }
+
+    /// Writes into the element that has the focus, as a keyboard does.
+    pub fn type_text(&mut self, text: &str) {
+        self.call("Input.insertText", &json!({ "text": text }));
+    }
+
+    /// Waits until this expression is true.
+    pub fn wait_until(&mut self, script: &str) {
+        let look = format!(
+            "(async () => {{ while (!({script})) await new Promise((done) => requestAnimationFrame(done)); return true; }})()"
+        );
+        assert_eq!(self.ask(&look), json!(true), "{script}");
+    }
+
     /// The value of a script's last expression.
     pub fn ask(&mut self, script: &str) -> Value {
         let answer = self.call("Runtime.evaluate", &json!({ "expression": script, "returnByValue": true, "awaitPromise": true }));
@@ -139,10 +186,32 @@ impl Chromium {
         }
     }
 
+    /// Presses the tabulator, which leads on to the next stop.
+    pub fn tab(&mut self) {
+        let key = json!({ "type": "keyDown", "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9 });
+        self.call("Input.dispatchKeyEvent", &key);
+        self.call("Input.dispatchKeyEvent", &json!({ "type": "keyUp", "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9 }));
+    }
+
     /// Presses a key, like `ArrowRight`.
     pub fn press(&mut self, key: &str) {
-        for kind in ["keyDown", "keyUp"] {
-            self.call("Input.dispatchKeyEvent", &json!({ "type": kind, "key": key }));
+        // Without its code a key does nothing by itself, like choosing the next of several buttons.
+        let code = KEYS.iter().find(|(name, _)| *name == key).map_or(0, |(_, code)| *code);
+        let mut event = json!({ "type": "keyDown", "key": key, "windowsVirtualKeyCode": code });
+        if key == " " {
+            event["text"] = json!(key);
+        }
+        self.call("Input.dispatchKeyEvent", &event);
+        self.call("Input.dispatchKeyEvent", &json!({ "type": "keyUp", "key": key, "windowsVirtualKeyCode": code }));
+    }
+
+    /// Writes a text in the place of the one in the field with this id.
+    pub fn write(&mut self, id: &str, text: &str) {
+        self.ask(&format!("document.getElementById('{id}').focus(); document.getElementById('{id}').select()"));
+        if text.is_empty() {
+            self.press("Backspace");
+        } else {
+            self.type_text(text);
         }
     }
 

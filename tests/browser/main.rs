@@ -1,6 +1,11 @@
 //! The pages as a reader has them: in a real browser. Where there is no Chromium these tests say so and pass.
 
 mod chromium;
+mod dashboard;
+mod days;
+#[path = "../web/numbers.rs"]
+mod numbers;
+mod play;
 #[path = "../pipeline/receiver.rs"]
 #[allow(dead_code, reason = "its failures are for the tests of the pipeline")]
 mod receiver;

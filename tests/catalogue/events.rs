@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use throttler::catalogue::{Events, Filter, Query, Source, read_events};
+use throttler::catalogue::{Events, Filter, Query, Source, read_events, read_newest_events};
 use throttler::event::Event;
 
 fn shipped() -> Source {
@@ -23,6 +23,19 @@ fn the_shipped_catalogue_is_read_whole() {
     assert_eq!(largest.title(), "M 8.8 - 2025 Kamchatka Peninsula, Russia Earthquake");
     assert_eq!(largest.origin_at.to_string(), "2025-07-29T23:24:52.483Z");
     assert!(events.is_sorted_by_key(|event| event.origin_at));
+}
+
+#[test]
+fn the_newest_events_are_the_end_of_all_of_them() {
+    let all = read_events(&mut [shipped()], &Query::default()).expect("the shipped catalogue").0;
+    for (most, left_out) in [(100, true), (18_737, true), (18_738, false)] {
+        // A second time in another file every event is one that is known, also after it was left out.
+        for mut sources in [vec![shipped()], vec![shipped(), shipped()]] {
+            let newest = read_newest_events(&mut sources, &Query::default(), most).expect("the shipped catalogue");
+            assert!(newest.events == all[all.len().saturating_sub(most)..], "{most}");
+            assert_eq!(newest.left_out, left_out, "{most}");
+        }
+    }
 }
 
 #[test]

@@ -149,7 +149,7 @@ fn wrong_times_magnitudes_and_coordinates() {
         &[
             ("min-bucket good.csv --from yesterday", 2, &["'--from", "'yesterday' is not a time", "RFC 3339", "2025-07-29"]),
             ("replay good.csv --to 2025-13-01", 2, &["'--to", "'2025-13-01' is not a time"]),
-            ("replay good.csv --from 2025-01-02 --to 2025-01-01", 2, &["is empty", "--from is inclusive, --to exclusive"]),
+            ("replay good.csv --from 2025-01-02 --to 2025-01-01", 2, &["is empty", "from is inclusive, to exclusive"]),
             ("min-bucket good.csv --min-magnitude five", 2, &["'five' is not a magnitude", "-10 to 12"]),
             ("subscriber set anna --min-magnitude 99", 2, &["'99' is not a magnitude"]),
             ("subscriber set anna --min-magnitude -11", 2, &["'-11' is not a magnitude"]),

@@ -56,7 +56,7 @@ fn wrong_parameters_of_simulations() {
 
 #[test]
 fn spans_that_are_empty() {
-    let empty = &["is empty: --from is inclusive, --to exclusive"][..];
+    let empty = &["is empty: from is inclusive, to exclusive"][..];
     let span = "--from 2020-01-02 --to 2020-01-02";
     let lines = ["min-bucket", "replay", "recommend"].map(|command| format!("{command} good.csv {span}"));
     let cases: Vec<_> = lines.iter().map(|line| (line.as_str(), 2, empty)).collect();

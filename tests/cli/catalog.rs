@@ -124,7 +124,7 @@ fn wrong_usage_asks_nobody() {
     let place = Place::new();
     place.write("taken.csv", "");
     for (args, message) in [
-        (vec!["--from", "2020-01-02", "--to", "2020-01-02"], "is empty: --from is inclusive, --to exclusive"),
+        (vec!["--from", "2020-01-02", "--to", "2020-01-02"], "is empty: from is inclusive, to exclusive"),
         (vec!["--from", "2020-01-02T00:00:00.5Z"], "within a second: the service knows whole seconds only"),
         (vec!["--url", "ftp://127.0.0.1/"], "expected the address of an FDSN event service"),
         (vec!["--output", "."], "cannot write .: it is not a file"),

@@ -77,6 +77,38 @@ fn a_letter_leads_to_a_click_and_the_click_ends_the_letters() {
 }
 
 #[test]
+fn the_dashboard_of_a_daemon_is_for_whoever_has_its_token() {
+    let place = with("[web]\nlisten = \"127.0.0.1:0\"\ntoken_file = \"token\"\n");
+    for (token, expected) in [
+        (None, "cannot read the token of the pages from token: "),
+        (Some("too short\n"), "throttler.toml: web.token_file: expected a token of 16 to 512 visible ASCII characters"),
+    ] {
+        if let Some(token) = token {
+            place.write("token", token);
+        }
+        for command in [&["run"][..], &["config", "check"]] {
+            let ran = place.run(command);
+            assert_eq!(ran.status, Some(2), "{}", ran.err);
+            assert!(ran.err.contains(expected) && !ran.err.contains("too short"), "{}", ran.err);
+        }
+    }
+    place.write("token", "correct-horse-battery\n");
+    let checked = place.run(&["config", "check"]).ok();
+    assert!(checked.contains("127.0.0.1:0, pages for whoever has the token, no links to unsubscribe"), "{checked}");
+    place.run(&["subscriber", "add", "anna", "--email", "anna@example.org"]).ok();
+    let daemon = Daemon::start(&place);
+    wait_for_first_poll(&place);
+    let address = address(&place);
+    let get = |headers: &str| ask(&address, &format!("GET / HTTP/1.1\r\nHost: {address}\r\n{headers}\r\n"));
+    assert!(get("").starts_with("HTTP/1.1 401 "));
+    let page = get("Authorization: Bearer correct-horse-battery\r\n");
+    assert!(page.starts_with("HTTP/1.1 200 ") && page.contains("<h1>Dashboard</h1>") && page.contains(">anna</a>"), "{page}");
+    assert!(daemon.stop().success());
+    let log = fs::read_to_string(place.path("log")).expect("the log");
+    assert!(!log.contains("correct-horse"), "{log}");
+}
+
+#[test]
 fn what_cannot_listen_says_so_at_the_start() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("its address");
@@ -98,4 +130,37 @@ fn what_cannot_listen_says_so_at_the_start() {
             assert!(ran.err.contains(expected), "{}", ran.err);
         }
     }
+}
+
+#[test]
+fn the_pages_history_is_read_at_the_start_or_is_an_error() {
+    let listen = "[web]\nlisten = \"127.0.0.1:0\"\n";
+    let head = "time,mag,id\n2025-01-01T00:00:00Z,5,a\n";
+    for (rows, name, status, expected) in [
+        ("", "none.csv", 1, "none.csv"),
+        ("2025-01-02T00:00:00Z,big,b\n", "quakes.csv", 3, "quakes.csv, line 3, column"),
+        ("yesterday,5,b\n", "quakes.csv", 3, "quakes.csv, line 3, column"),
+    ] {
+        let place = with(&format!("{listen}catalogue = \"{name}\"\n"));
+        place.write("quakes.csv", &format!("{head}{rows}"));
+        for command in [&["run"][..], &["config", "check"]] {
+            let ran = place.run(command);
+            assert_eq!(ran.status, Some(status), "{rows}: {}", ran.err);
+            assert!(ran.err.contains(expected), "{}", ran.err);
+            assert!(!place.path("throttler.db").exists(), "before anything is touched");
+        }
+    }
+    let nowhere = with("[web]\ncatalogue = \"quakes.csv\"\n").run(&["config", "check"]);
+    assert_eq!(nowhere.status, Some(2));
+    assert!(nowhere.err.contains("web.listen: expected an address, since web.catalogue is set"), "{}", nowhere.err);
+
+    let place = with(&format!("{listen}catalogue = [\"quakes.csv\", \"more.csv\"]\n"));
+    place.write("quakes.csv", head);
+    place.write("more.csv", &format!("{head}2025-02-01T00:00:00Z,,c\n"));
+    let checked = place.run(&["config", "check"]).ok();
+    assert!(checked.contains("2 events of the catalogue, 2025-01-01 to 2025-02-01"), "{checked}");
+    let daemon = Daemon::start(&place);
+    let page = ask(&address(&place), "GET /what-if?days=all HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert!(page.contains("Known: 2 events of the catalogue, 2025-01-01 to 2025-02-01."), "{page}");
+    assert!(daemon.stop().success());
 }

@@ -6,6 +6,7 @@ mod charts;
 mod command;
 mod curve;
 mod laboratory;
+mod map;
 mod scene;
 mod stored;
 mod support;

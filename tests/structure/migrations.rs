@@ -15,7 +15,7 @@ const APPLIED: [(&str, &str); 8] = [
     ("0005_outbox.sql", "29af312fcb502287ea5ab1fc58f72eac5ccc6c8b8ed3c56ce41b7a791dc2f7b2"),
     ("0006_unsubscribe.sql", "ec7570f12e4a3216ed4ae976c59af32fb8cd5f6d09229a7a66a1a16f063ae2a6"),
     ("0007_notices.sql", "9a07bc8c91568109b52f81608c1af842e08619a739d929ce164306d890977a08"),
-    ("0009_retention.sql", "cadc6ef3db85677e9ab7ceaf05ee33d7e09eab4c2845ebcf6b141ec56dee2b4f"),
+    ("0008_retention.sql", "cadc6ef3db85677e9ab7ceaf05ee33d7e09eab4c2845ebcf6b141ec56dee2b4f"),
 ];
 
 fn sha256(bytes: &[u8]) -> String {

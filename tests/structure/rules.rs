@@ -22,7 +22,7 @@ const HOMES: [(&str, &[&str]); 18] = [
     ("hyper_util", &["web"]),
     ("indicatif", &["cli"]),
     ("lettre", &["delivery"]),
-    ("minijinja", &["delivery"]),
+    ("minijinja", &["delivery", "web"]),
     ("quick_xml", &["delivery"]),
     ("rand_chacha", &["simulate"]),
     ("rand_distr", &["simulate"]),

@@ -113,7 +113,7 @@ async fn no_other_link_tells_or_does_anything() {
         assert_eq!(get.body, post.body);
         assert!(get.body.contains("This link is not valid"), "{}", get.body);
     }
-    assert_eq!(site.get("/").await.status, 404);
+    assert_eq!(site.get("/nothing").await.status, 404);
     assert_eq!(standing(&rig, "anna").0, Standing::Active);
 }
 

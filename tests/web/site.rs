@@ -6,8 +6,9 @@ use std::sync::Arc;
 use throttler::clock::{Clock, ManualClock};
 use throttler::daemon::StopSignal;
 use throttler::delivery::UnsubscribeKey;
+use throttler::store::Store;
 use throttler::time::Span;
-use throttler::web::{Limits, Server, Watching, Web};
+use throttler::web::{Access, History, Limits, Server, Watching, Web, Work};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -49,10 +50,27 @@ impl Site {
     }
 
     pub async fn with_limits(rig: &mut Rig, limits: Limits) -> Site {
+        let local = Access::new("127.0.0.1:80".parse().expect("an address"), None);
+        Site::with(rig, limits, local).await
+    }
+
+    pub async fn with(rig: &mut Rig, limits: Limits, access: Access) -> Site {
+        Site::on(rig, limits, access, History::of_the_daemon()).await
+    }
+
+    /// With past events of its own.
+    pub async fn with_history(rig: &mut Rig, history: History) -> Site {
+        let local = Access::new("127.0.0.1:80".parse().expect("an address"), None);
+        Site::on(rig, Limits::default(), local, history).await
+    }
+
+    async fn on(rig: &mut Rig, limits: Limits, access: Access, history: History) -> Site {
         let key = UnsubscribeKey::open(&rig.path("key")).expect("a key");
         let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&rig.clock);
         let watch = Watching { feed: FEED.to_owned(), since: clock.now(), stale_after: Span::from_seconds(1_800) };
-        let web = Web { database: rig.parts().database.clone(), clock, key: key.clone(), watch };
+        let work = Work::new(Store::open_reader(&rig.path("throttler.db")).expect("the database opens"));
+        let (database, key_of_site) = (rig.parts().database.clone(), key.clone());
+        let web = Web { database, clock, key: key_of_site, watch, access, work, history };
         let server = Server::bind("127.0.0.1:0".parse().expect("an address"), limits).await.expect("a free port");
         let address = server.address().expect("its address");
         let (stop, stopped) = watch::channel(false);
@@ -67,7 +85,7 @@ impl Site {
     }
 
     pub async fn get(&self, path: &str) -> Answer {
-        self.raw(&format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n")).await
+        self.raw(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")).await
     }
 
     pub async fn post(&self, path: &str, content_type: &str, body: &str) -> Answer {

@@ -14,7 +14,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::event::Magnitude;
 use crate::feed::Settings;
 use crate::feed::fdsn::{Download, Fdsn, FdsnUrl, Fetched, Question};
-use crate::time::{TICKS_PER_SECOND, Timestamp};
+use crate::time::{EmptySpan, TICKS_PER_SECOND, Timestamp};
 
 /// Download a catalogue from an FDSN event service, oldest event first
 #[derive(Args)]
@@ -74,9 +74,7 @@ pub(super) fn run(global: &Global, args: &FetchArgs) -> Result<(), Failure> {
 
 fn question(args: &FetchArgs) -> Result<Question, Failure> {
     let (from, to) = (args.from, args.to);
-    if from >= to {
-        return Err(Failure::usage(format!("the span from {from} to {to} is empty: --from is inclusive, --to exclusive")));
-    }
+    EmptySpan::check(Some(from), Some(to)).map_err(Failure::usage)?;
     if let Some(odd) = [from, to].into_iter().find(|at| at.ticks() % TICKS_PER_SECOND != 0) {
         return Err(Failure::usage(format!("{odd} is within a second: the service knows whole seconds only")));
     }

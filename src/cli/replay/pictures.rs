@@ -2,11 +2,9 @@
 
 use crate::catalogue::Filter;
 use crate::cli::failure::{Blame, Blamed, Failure};
-use crate::cli::output;
 use crate::cli::pictures::Pictures;
 use crate::event::Event;
 use crate::plot::{Row, Scene, Stretch};
-use crate::time::Timestamp;
 
 /// Writes the scene of these events, and what is shown of them, its rows made by `rows`; gives what else that found.
 pub(super) fn draw<'e, T>(
@@ -22,19 +20,7 @@ pub(super) fn draw<'e, T>(
         eprintln!("note: no event has a magnitude, so that all marks are equally high");
     }
     let (rows, found) = rows(&stretch);
-    let (from, to) = (to_the_minute(stretch.from), to_the_minute(stretch.to));
-    let scene = Scene {
-        title: format!("{} events, and {what}", output::count(events.len() as u64)),
-        subtitle: format!("{from} to {to} UTC, each event at its origin time with its last magnitude"),
-        from: stretch.from,
-        to: stretch.to,
-        rows,
-    };
+    let scene = Scene::of_catalogue(what, &stretch, rows);
     pictures.write(|| scene.to_svg(), || scene.to_html())?;
     Ok(found)
-}
-
-/// `2025-07-29 12:00`.
-fn to_the_minute(at: Timestamp) -> String {
-    at.to_utc().format("%Y-%m-%d %H:%M").to_string()
 }

@@ -12,6 +12,7 @@ use crate::cli::output::{self, Side};
 use crate::cli::setup::{Loaded, open_existing_store};
 use crate::interest::Interest;
 use crate::replay::StoredReplay;
+use crate::replay::losses::{largest, silence, worst_day};
 use crate::subscriber::{Subscriber, SubscriberName};
 
 /// Subscribers that one thread replays before it takes the next ones.
@@ -142,9 +143,9 @@ pub(super) fn as_text(head: &str, results: &[(&Subscriber, &StoredReplay)]) -> S
             output::count(replayed.digests),
             output::count(replayed.delayed),
             output::count(replayed.busiest_window),
-            losses::silence(replayed.longest_silence),
-            losses::worst_day(&replayed.worst_days),
-            losses::largest(replayed.largest_refused.as_ref()),
+            silence(replayed.longest_silence),
+            worst_day(&replayed.worst_days),
+            largest(replayed.largest_refused.as_ref()),
         ]
     });
     format!("{head}, for {}.\n\n{}", output::counted(results.len() as u64, "subscriber"), output::table(&columns, rows))

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::super::failure::Failure;
 use super::super::input::{small_number, whole_number};
 use super::super::output::{self, Format, Side};
-use super::{Common, bucket, document, name, row};
+use super::{Common, bucket, document, row};
 use crate::plot::laboratory;
 use crate::rate::Rate;
 use crate::simulate::attack::{Attack, AttackRow};
@@ -74,7 +74,7 @@ fn as_text(args: &AttackArgs, found: &[AttackRow]) -> String {
     columns.extend(heads.iter().map(|head| (head.as_str(), Side::Right)));
     let lines = found.iter().map(|row| {
         let mut line = vec![
-            name(row.limit),
+            row.limit.name(),
             bucket(row.limit),
             output::count(row.worst_window),
             seconds(row.worst_phase),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::super::failure::Failure;
 use super::super::input::{small_number, whole_number};
 use super::super::output::{self, Format, Side};
-use super::{Common, bucket, document, name, percent, percent_estimate, rounded, row, with_progress};
+use super::{Common, bucket, document, percent, percent_estimate, rounded, row, with_progress};
 use crate::limiter::{Algorithm, CounterRule};
 use crate::plot::laboratory;
 use crate::rate::Rate;
@@ -192,7 +192,7 @@ fn pivot(rows: &[&ClientsRow], loads: &[u32], cell: &dyn Fn(&ClientsRow) -> Stri
     let first = rows.iter().filter(|row| Some(&row.load_percent) == loads.first());
     let lines = first.enumerate().map(|(index, head)| {
         let label = match head.role {
-            Role::Chosen => vec![name(head.limit), bucket(head.limit)],
+            Role::Chosen => vec![head.limit.name(), bucket(head.limit)],
             Role::BestSafe => vec!["best safe bucket".to_owned(), "-".to_owned()],
         };
         let of_load = |load: &u32| rows.iter().filter(|row| row.load_percent == *load).nth(index).map(|row| cell(row));

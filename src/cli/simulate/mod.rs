@@ -15,7 +15,7 @@ use super::failure::Failure;
 use super::input::whole_number;
 use super::output::Format;
 use super::pictures::{PictureFlags, Pictures};
-use crate::limiter::{Algorithm, CounterRule, Limit};
+use crate::limiter::{Algorithm, Limit};
 use crate::rate::Rate;
 use crate::simulate::statistics::Estimate;
 use crate::simulate::{SetupError, Work};
@@ -109,15 +109,6 @@ fn row(limit: Limit, found: Value) -> Value {
 /// A share or a mean as JSON shows it: six decimals, which is finer than any run decides.
 fn rounded(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
-}
-
-/// A limiter for people, its bucket apart.
-fn name(limit: Limit) -> String {
-    if limit.rule() == CounterRule::default() {
-        limit.algorithm().to_string()
-    } else {
-        format!("{} ({})", limit.algorithm(), limit.rule())
-    }
 }
 
 fn bucket(limit: Limit) -> String {

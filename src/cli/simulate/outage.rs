@@ -5,14 +5,14 @@ use serde_json::{Value, json};
 
 use super::super::failure::Failure;
 use super::super::input::{small_number, whole_number};
-use super::super::output::{self, Format, Side};
+use super::super::output::{self, Format};
 use super::super::pictures::check_panels;
-use super::{Common, document, name, row};
+use super::{Common, document, row};
 use crate::limiter::{Algorithm, CounterRule};
 use crate::plot::laboratory;
 use crate::rate::Rate;
 use crate::simulate::fallback::FallbackPolicy;
-use crate::simulate::outage::{Outage, OutageRow, Preset};
+use crate::simulate::outage::{Outage, OutageRow, Preset, table};
 use crate::time::Span;
 
 /// What several instances pass while the store of their shared limit is away, under each policy
@@ -129,26 +129,6 @@ fn as_text(setup: &Outage, found: &[OutageRow]) -> String {
 /// A row for each limiter; first without outage, then under each policy.
 fn preset_as_text(setup: &Outage, preset: Preset, rows: &[&OutageRow]) -> String {
     let Some(any) = rows.first() else { return String::new() };
-    let most = format!("most in any {}", setup.rate.window());
-    let columns = [
-        ("policy", Side::Left),
-        ("limiter", Side::Left),
-        ("admitted", Side::Right),
-        ("refused", Side::Right),
-        (most.as_str(), Side::Right),
-        ("passed in the outage", Side::Right),
-    ];
-    let lines = rows.iter().map(|row| {
-        let outage = format!("{} of {}", output::count(row.admitted_in_outage), output::count(row.offered_in_outage));
-        vec![
-            row.policy.map_or_else(|| "no outage".to_owned(), |policy| policy.to_string()),
-            row.limit.bucket().map_or_else(|| name(row.limit), |bucket| format!("{}, b = {bucket}", name(row.limit))),
-            output::count(row.admitted),
-            output::count(row.offered - row.admitted),
-            output::count(row.busiest_window),
-            if row.policy.is_some() { outage } else { "-".to_owned() },
-        ]
-    });
-    let offered = output::count(any.offered);
-    format!("\n{preset}: {}; {offered} requests\n{}", preset.description(), output::table(&columns, lines))
+    let (offered, table) = (output::count(any.offered), output::printed(&table(setup.rate, rows)));
+    format!("\n{preset}: {}; {offered} requests\n{table}", preset.description())
 }

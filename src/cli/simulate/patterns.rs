@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::super::failure::Failure;
 use super::super::input::whole_number;
 use super::super::output::{self, Format, Side};
-use super::{Common, bucket, document, name, rounded, row};
+use super::{Common, bucket, document, rounded, row};
 use crate::plot::laboratory;
 use crate::rate::Rate;
 use crate::simulate::SetupError;
@@ -73,7 +73,7 @@ fn as_text(args: &PatternsArgs, found: &[PatternRow]) -> String {
     let first = found.iter().filter(|row| row.pattern == Pattern::A);
     let lines = first.map(|head| {
         let of_limit = found.iter().filter(|row| row.limit == head.limit).map(|row| output::count(row.tally.admitted));
-        [name(head.limit), bucket(head.limit)].into_iter().chain(of_limit).collect()
+        [head.limit.name(), bucket(head.limit)].into_iter().chain(of_limit).collect()
     });
     format!("Admitted at {}, of three patterns.\n\n{}\n{}", args.rate, output::table(&columns, lines), output::pairs(&pairs))
 }

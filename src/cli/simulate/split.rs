@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::super::failure::Failure;
 use super::super::input::small_number;
 use super::super::output::{self, Format, Side};
-use super::{Common, bucket, document, name, percent, percent_estimate, rounded, row, with_progress};
+use super::{Common, bucket, document, percent, percent_estimate, rounded, row, with_progress};
 use crate::plot::laboratory;
 use crate::rate::Rate;
 use crate::simulate::split::{Split, SplitRow, Unsynchronised, UnsynchronisedRow};
@@ -135,7 +135,7 @@ fn split_as_text(split: &Split, rows: &[SplitRow]) -> String {
         let lines = first.flat_map(|head| {
             let of_limit = || of_shape.iter().filter(|row| row.limit == head.limit);
             let cells = of_limit().map(|row| percent_estimate(row.served));
-            let served: Vec<String> = [name(head.limit), bucket(head.limit)].into_iter().chain(cells).collect();
+            let served: Vec<String> = [head.limit.name(), bucket(head.limit)].into_iter().chain(cells).collect();
             let exact: Vec<String> = of_limit().filter_map(|row| Some(percent(row.exact?))).collect();
             let formula = ["  by Erlang's B".to_owned(), String::new()].into_iter().chain(exact.iter().cloned()).collect();
             [Some(served), (!exact.is_empty()).then_some(formula)].into_iter().flatten().collect::<Vec<_>>()

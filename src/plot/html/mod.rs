@@ -1,4 +1,5 @@
-//! The report: a sheet in one HTML file that needs nothing else, neither network nor foreign script.
+//! The report: a sheet in one HTML file that needs nothing else, neither network nor foreign script. Its figures also stand in
+//! pages of others, which bring [`figures_style`] and [`FIGURES_SCRIPT`] once for all of them.
 //!
 //! Everything that shows data is in the pictures, their `<title>` elements included, so that the report can be read without
 //! script: the boxes that switch panels and limiters off are plain CSS. The script only makes the marks easier to hit and adds
@@ -13,24 +14,33 @@ use sha2::{Digest, Sha256};
 use svg::node::Text;
 use svg::node::element::Group;
 
-use super::canvas::{self, LEFT, STYLE, WIDTH, open, plain, rectangle};
+use super::canvas::{self, STYLE, WIDTH, open, plain, rectangle};
 use super::sheet::{Block, Sheet};
 
 const PAGE_STYLE: &str = include_str!("report.css");
-const SCRIPT: &str = include_str!("report.js");
+const FIGURES_STYLE: &str = include_str!("figures.css");
+/// What makes the marks of figures tell about themselves, for pointer and keyboard. The page has an element with the id `told` for it;
+/// figures that are added later are taken up when an event `shown` bubbles up from what holds them.
+pub const FIGURES_SCRIPT: &str = include_str!("figures.js");
+
+/// The rules that figures need, in light and dark. They give no look to anything else but `svg` and `figure`.
+#[must_use]
+pub fn figures_style() -> String {
+    format!("{STYLE}\n{FIGURES_STYLE}")
+}
 
 impl Sheet {
     /// The sheet as a page with tooltips and boxes that switch parts of it off.
     pub fn to_html(&self) -> String {
-        let style = format!("\n{STYLE}\n{PAGE_STYLE}{}", self.rules());
-        let script = format!("\n{SCRIPT}");
+        let style = format!("\n{}{PAGE_STYLE}{}", figures_style(), self.rules());
+        let script = format!("\n{FIGURES_SCRIPT}");
         let (title, subtitle) = (escaped(&self.title), escaped(&self.subtitle));
         let policy = format!(
-            "default-src 'none'; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
-            hash(&style),
-            hash(&script)
+            "default-src 'none'; style-src {}; script-src {}; base-uri 'none'; form-action 'none'",
+            policy_source(&style),
+            policy_source(&script)
         );
-        let blocks: String = self.blocks.iter().map(section).collect();
+        let blocks = self.to_figures();
         format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
@@ -42,6 +52,11 @@ impl Sheet {
              <script>{script}</script>\n</body>\n</html>\n",
             self.boxes(),
         )
+    }
+
+    /// The blocks alone, for a page that has a title of its own.
+    pub fn to_figures(&self) -> String {
+        self.blocks.iter().map(section).collect()
     }
 
     /// A rule a box that hides what has its class when it is not checked.
@@ -73,8 +88,8 @@ fn section(block: &Block) -> String {
     if !block.heading.is_empty() {
         let _ = writeln!(all, "<h2>{}</h2>", escaped(&block.heading));
     }
-    let (legend, height) = canvas::legend(LEFT, 12.0, block.legend.clone());
-    all += &picture("Legend", (WIDTH, height + 14.0), legend);
+    let (legend, height) = canvas::legend_within((block.paper.left, block.paper.width - 20.0), 12.0, block.legend.clone());
+    all += &picture("Legend", (block.paper.width, height + 14.0), legend);
     let _ = writeln!(all, "<div class=\"panels of-{}\">", block.columns);
     for panel in &block.panels {
         let drawn = picture(&panel.label, (block.panel_width(), panel.height), panel.content.clone());
@@ -85,10 +100,15 @@ fn section(block: &Block) -> String {
         let _ = write!(
             all,
             "<div class=\"foot\">\n{}</div>\n",
-            picture("The axis of all pictures above", (WIDTH, *height), foot.clone())
+            picture("The axis of all pictures above", (block.paper.width, *height), foot.clone())
         );
     }
     all
+}
+
+/// A picture of one piece as a figure.
+pub(super) fn figure(label: &str, height: f64, content: Group) -> String {
+    format!("<div class=\"panels\">\n<figure>\n{}</figure>\n</div>\n", picture(label, (WIDTH, height), content))
 }
 
 fn picture(label: &str, (width, height): (f64, f64), content: Group) -> String {
@@ -101,6 +121,8 @@ fn escaped(text: &str) -> String {
     Text::new(plain(text)).to_string()
 }
 
-fn hash(text: &str) -> String {
-    STANDARD.encode(Sha256::digest(text))
+/// How a Content-Security-Policy names an inline style or script of this text, and no other.
+#[must_use]
+pub fn policy_source(text: &str) -> String {
+    format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)))
 }

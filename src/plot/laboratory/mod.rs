@@ -16,14 +16,13 @@ pub use split::split;
 
 use super::axis::number;
 use super::{Point, Series};
-use crate::limiter::{CounterRule, Limit};
+use crate::limiter::Limit;
 use crate::simulate::statistics::Estimate;
 
 /// A limiter with its bucket: `token-bucket 50`.
 fn named(limit: Limit) -> String {
-    let rule = if limit.rule() == CounterRule::default() { String::new() } else { format!(" ({})", limit.rule()) };
     let bucket = limit.bucket().map_or_else(String::new, |bucket| format!(" {}", number(f64::from(bucket), 1.0)));
-    format!("{}{rule}{bucket}", limit.algorithm())
+    limit.name() + &bucket
 }
 
 /// A share in percent, with its standard error.

@@ -3,7 +3,7 @@
 use svg::node::element::Group;
 
 use super::super::axis::{Scale, number};
-use super::super::canvas::{LEFT, RIGHT, line, paragraph, path, rectangle, text};
+use super::super::canvas::{Paper, line, panel_head, paragraph, path};
 use super::super::frame::{Frame, TIME_AXIS_HEIGHT, bracket};
 use super::super::level;
 use super::super::sheet::{Block, Detail, Panel, Sheet, Switches};
@@ -18,7 +18,7 @@ const BRACKET: f64 = 30.0;
 const MARKS: f64 = 84.0;
 const LEVEL: f64 = 52.0;
 /// Between the marks and the level.
-const GAP: f64 = 12.0;
+const GAP: f64 = 16.0;
 /// Between two rows.
 const ROW_GAP: f64 = 22.0;
 
@@ -35,26 +35,48 @@ impl Scene {
         self.sheet(Detail::Report).to_html()
     }
 
+    /// The scene as figures for a page with [`figures_style`](crate::plot::figures_style) and a title of its own.
+    #[must_use]
+    pub fn to_figures(&self) -> String {
+        self.sheet(Detail::Report).to_figures()
+    }
+
+    /// The same where marks that stand for many events tell nothing, see [`Row::replay_without_words`].
+    #[must_use]
+    pub fn to_plain_figures(&self) -> String {
+        self.sheet(Detail::Picture).to_figures()
+    }
+
+    /// The same for a narrow page.
+    #[must_use]
+    pub fn to_narrow_figures(&self) -> String {
+        self.sheet_on(Paper::NARROW, Detail::Picture).to_figures()
+    }
+
     fn sheet(&self, detail: Detail) -> Sheet {
+        self.sheet_on(Paper::WIDE, detail)
+    }
+
+    fn sheet_on(&self, paper: Paper, detail: Detail) -> Sheet {
         let panel = |(index, row): (usize, &Row)| {
-            let (content, height) = row_at(self, row, detail);
+            let (content, height) = row_at(self, paper, row, detail);
             let label = format!("{}: {}. {}", row.name, row.counts(), row.promise);
             Panel { class: format!("panel-{index}"), label, content, height }
         };
         let panels: Vec<Panel> = self.rows.iter().enumerate().map(panel).collect();
         let boxes = panels.iter().zip(&self.rows).map(|(panel, row)| (panel.class.clone(), row.name.clone())).collect();
-        let axis = Frame { left: LEFT, top: 1.0, right: RIGHT, bottom: 1.0 }.time_axis(&self.time());
+        let axis = paper.frame(1.0, 1.0).time_axis(&self.time(paper));
         let foot = Some((axis, TIME_AXIS_HEIGHT + 6.0));
         Sheet {
             title: self.title.clone(),
             subtitle: self.subtitle.clone(),
-            blocks: vec![Block { heading: String::new(), legend: self.legend(), columns: 1, panels, foot }],
+            blocks: vec![Block { paper, heading: String::new(), legend: self.legend(), columns: 1, panels, foot }],
             switches: vec![Switches { heading: "Shown".to_owned(), boxes }],
         }
     }
 
-    fn time(&self) -> TimeScale {
-        TimeScale::new(self.from, self.to, LEFT, RIGHT)
+    fn time(&self, paper: Paper) -> TimeScale {
+        TimeScale::new(self.from, self.to, paper.left, paper.right)
     }
 
     /// From below the smallest magnitude, so that its mark has a height, to the next whole one above the largest; `None` where
@@ -79,37 +101,39 @@ impl Scene {
         }
         entries.push((Group::new().add(path("bracket", "M-9 5V-1H9V5")), "most within one window".to_owned()));
         if self.rows.iter().any(|row| !row.level.is_empty()) {
-            let level =
-                Group::new().add(rectangle("under", -11.0, -2.0, 22.0, 8.0)).add(line("level", (-11.0, -2.0), (11.0, -2.0)));
-            entries.push((level, "left in the bucket".to_owned()));
+            entries.push(level::legend());
         }
         entries
     }
 }
 
 /// One row, and the height it takes.
-fn row_at(scene: &Scene, row: &Row, detail: Detail) -> (Group, f64) {
-    let time = scene.time();
-    let (promise, promise_height) =
-        paragraph("small muted", (LEFT, HEAD + 10.0), RIGHT - LEFT, &format!("Promise: {}", row.promise));
-    let top = HEAD + promise_height + BRACKET;
-    let marks = Frame { left: LEFT, top, right: RIGHT, bottom: top + MARKS };
+fn row_at(scene: &Scene, paper: Paper, row: &Row, detail: Detail) -> (Group, f64) {
+    let time = scene.time(paper);
+    let (head, more) = panel_head(paper, 14.0, &row.name, &row.counts());
+    let (promise, promise_height) = paragraph(
+        "small muted",
+        (paper.left, HEAD + more + 10.0),
+        paper.right - paper.left,
+        &format!("Promise: {}", row.promise),
+    );
+    let top = HEAD + more + promise_height + BRACKET;
+    let marks = paper.frame(top, top + MARKS);
     let heights = scene.heights(&marks);
     let axis = heights.map_or_else(Group::new, |heights| marks.left_axis(&heights, 4, "magnitude"));
     let mut drawn = Group::new()
-        .add(text("head", LEFT, 14.0, &row.name))
-        .add(text("head end", RIGHT, 14.0, &row.counts()))
+        .add(head)
         .add(promise)
         .add(marks.time_grid(&time))
         .add(axis)
-        .add(line("axis", (LEFT, marks.bottom), (RIGHT, marks.bottom)))
+        .add(line("axis", (marks.left, marks.bottom), (marks.right, marks.bottom)))
         .add(marks::draw(&row.decisions, &marks, &time, heights.as_ref(), detail));
     if let Some(busiest) = row.busiest {
         let window = row.limit.rate().window();
         let promised =
             row.most_in_any_window.map_or_else(String::new, |most| format!(", promised at most {}", number(most as f64, 1.0)));
         let label = format!("{} within {window}{promised}", number(busiest.count as f64, 1.0));
-        drawn = drawn.add(bracket((LEFT, RIGHT), time.at(busiest.from), time.at(busiest.to), marks.top - 11.0, &label));
+        drawn = drawn.add(bracket(marks.across(), time.at(busiest.from), time.at(busiest.to), marks.top - 11.0, &label));
     }
     let Some(bucket) = row.limit.bucket().filter(|_| !row.level.is_empty()) else {
         return (drawn, marks.bottom + ROW_GAP);
@@ -120,6 +144,7 @@ fn row_at(scene: &Scene, row: &Row, detail: Detail) -> (Group, f64) {
         .add(level.time_grid(&time))
         .add(level.bucket_axis(&scale, bucket, 0, level::name(row.limit.algorithm())))
         .add(level::draw(&row.level, &level, &time, &scale))
-        .add(line("axis", (LEFT, level.bottom), (RIGHT, level.bottom)));
+        .add(level::capacity(&level, &scale, bucket))
+        .add(line("axis", (level.left, level.bottom), (level.right, level.bottom)));
     (drawn, level.bottom + ROW_GAP)
 }

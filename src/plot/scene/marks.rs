@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use svg::node::element::Group;
 
 use super::super::axis::Scale;
-use super::super::canvas::{LEFT, RIGHT, path, px, tooltip};
+use super::super::canvas::{path, pieces, px, tooltip};
 use super::super::frame::Frame;
 use super::super::sheet::Detail;
 use super::super::time_axis::TimeScale;
@@ -16,9 +16,8 @@ use crate::time::Timestamp;
 
 /// So many events have a mark each; more are gathered in columns.
 pub const MAX_SINGLE_MARKS: usize = 400;
-/// How many columns there are, and the width of each in pixels.
-const COLUMNS: usize = 550;
-const COLUMN: f64 = (RIGHT - LEFT) / COLUMNS as f64;
+/// The width of a column, in pixels.
+const COLUMN: f64 = 2.0;
 /// The height of the mark of an event without magnitude, in pixels.
 const STUB: f64 = 3.0;
 
@@ -68,8 +67,9 @@ fn singly<'m>(marks: &[&'m Mark], time: &TimeScale) -> Vec<Bar<'m>> {
 /// One bar for each fate in each column.
 fn in_columns<'m>(marks: &[&'m Mark], time: &TimeScale) -> Vec<Bar<'m>> {
     let mut bars = Vec::new();
-    for column in marks.chunk_by(|a, b| time.column(a.at, COLUMNS) == time.column(b.at, COLUMNS)) {
-        let x = LEFT + (time.column(column[0].at, COLUMNS) as f64 + 0.5) * COLUMN;
+    let columns = pieces(time.left, time.right, COLUMN);
+    for column in marks.chunk_by(|a, b| time.column(a.at, columns) == time.column(b.at, columns)) {
+        let x = time.left + (time.column(column[0].at, columns) as f64 + 0.5) * COLUMN;
         for fate in Fate::ALL {
             let mut alike = column.iter().copied().filter(|mark| mark.fate == fate);
             let Some(first) = alike.next() else { continue };

@@ -1,9 +1,12 @@
 //! The scene: what limiters or subscribers made of the same events, above each other on one time axis. This file holds what is
-//! shown, and takes it from a replay; `stored` from that of a subscriber; `draw` lays it out, `marks` draws the events.
+//! shown, and takes it from a replay; `stored` from that of a subscriber, `recorded` from what was recorded; `draw` lays it out, `marks` draws the events.
 
 mod draw;
 mod marks;
+mod recorded;
 mod stored;
+
+pub use marks::MAX_SINGLE_MARKS;
 
 use super::axis::number;
 use super::level::LevelLine;
@@ -11,6 +14,9 @@ use crate::event::{Event, Magnitude};
 use crate::limiter::{CounterRule, Limit, Limiter, Request, Verdict};
 use crate::replay::{Replayed, Step, replay_each};
 use crate::time::{Span, Timestamp};
+use crate::words::count;
+
+pub use recorded::{Left, Recorded};
 
 /// Limiters side by side.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,7 +97,7 @@ impl Fate {
     }
 
     /// The class of its colour.
-    const fn class(self) -> &'static str {
+    pub(in crate::plot) const fn class(self) -> &'static str {
         match self {
             Fate::Passed | Fate::Alerted => "passed",
             Fate::Refused | Fate::Withheld => "refused",
@@ -127,10 +133,41 @@ impl<'e> Stretch<'e> {
     }
 }
 
+impl Scene {
+    /// What limiters or subscribers made of a catalogue's events, said with `what`.
+    #[must_use]
+    pub fn of_catalogue(what: &str, stretch: &Stretch<'_>, rows: Vec<Row>) -> Scene {
+        let to_the_minute = |at: Timestamp| at.to_utc().format("%Y-%m-%d %H:%M").to_string();
+        let (from, to) = (to_the_minute(stretch.from), to_the_minute(stretch.to));
+        Scene {
+            title: format!("{} events, and {what}", count(stretch.events.len() as u64)),
+            subtitle: format!("{from} to {to} UTC, each event at its origin time with its last magnitude"),
+            from: stretch.from,
+            to: stretch.to,
+            rows,
+        }
+    }
+}
+
 impl Row {
     /// What a limiter that starts full makes of the events, as a row and in numbers.
     #[must_use]
     pub fn replay<'e>(limit: Limit, stretch: &Stretch<'e>) -> (Row, Replayed<'e>) {
+        Row::replay_with(limit, stretch, |step| (step.event.title(), step.event.id.to_string(), why(step)))
+    }
+
+    /// The same without the words that each mark has, for pictures that do not show them: a fraction of the work and of the memory.
+    #[must_use]
+    pub fn replay_without_words<'e>(limit: Limit, stretch: &Stretch<'e>) -> (Row, Replayed<'e>) {
+        Row::replay_with(limit, stretch, |_| (String::new(), String::new(), String::new()))
+    }
+
+    /// `words` gives the title, the id and the reason of a decision.
+    fn replay_with<'e>(
+        limit: Limit,
+        stretch: &Stretch<'e>,
+        words: impl Fn(&Step<'e, '_>) -> (String, String, String),
+    ) -> (Row, Replayed<'e>) {
         let mut line = limit.bucket().map(|bucket| LevelLine::new(bucket, stretch.from));
         let mut decisions = Vec::with_capacity(stretch.events.len());
         let result = replay_each(limit, stretch.events, |step| {
@@ -138,14 +175,15 @@ impl Row {
             if let Some(line) = &mut line {
                 line.decided(step.event.origin_at, u32::from(admitted), step.limiter);
             }
+            let (title, id, why) = words(&step);
             decisions.push(Mark {
                 at: step.event.origin_at,
                 magnitude: step.event.magnitude,
-                title: step.event.title(),
-                id: step.event.id.to_string(),
+                title,
+                id,
                 fate: if admitted { Fate::Passed } else { Fate::Refused },
                 departs_at: step.departs_at,
-                why: why(&step),
+                why,
             });
         });
         let busiest = result.busiest_from.map(|from| BusiestWindow::new(from, limit, result.busiest_window));

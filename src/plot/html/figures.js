@@ -35,7 +35,7 @@
     return marks.filter((mark) => mark.element.getClientRects().length > 0);
   }
 
-  for (const figure of document.querySelectorAll("figure")) {
+  function watch(figure) {
     const picture = figure.querySelector("svg");
     const marks = Array.from(figure.querySelectorAll(".marks path"), (element) => {
       const title = element.querySelector("title");
@@ -46,7 +46,7 @@
       return Object.assign(mark, { top: box.y, bottom: box.y + box.height, point: element.closest(".points") !== null });
     }).filter((mark) => mark !== null);
     marks.sort((a, b) => a.x - b.x);
-    if (marks.length === 0) continue;
+    if (marks.length === 0) return;
 
     figure.tabIndex = 0;
     figure.setAttribute("role", "group");
@@ -83,5 +83,12 @@
       show(left[next], marks);
     });
   }
-  window.addEventListener("scroll", hide, { passive: true });
+
+  document.querySelectorAll("figure").forEach(watch);
+  document.addEventListener("shown", (event) => {
+    hide();
+    event.target.querySelectorAll("figure").forEach(watch);
+  });
+  // Within the page, or within a box in it.
+  window.addEventListener("scroll", hide, { passive: true, capture: true });
 })();
