@@ -102,12 +102,10 @@ mod tests {
 
     #[test]
     fn every_command_has_examples_and_each_is_understood() {
-        let mut root = command();
-        root.build();
         let mut commands = Vec::new();
-        leaves(&root, &mut commands);
+        leaves(&command(), &mut commands);
         assert!(commands.len() > 30, "the commands were not found: {commands:?}");
-        for (name, examples) in commands.iter().filter(|(name, _)| name != "help") {
+        for (name, examples) in &commands {
             let mut understood = 0;
             for call in examples.iter().flat_map(|example| calls(example)) {
                 if let Err(fault) = Cli::try_parse_from(&call) {

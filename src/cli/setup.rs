@@ -268,7 +268,8 @@ mod tests {
 
     #[test]
     fn commands_work_on_the_installed_services_state() {
-        let of = |systemd, configuration: Option<&str>| state_directory(systemd, configuration.map(Path::new)).display().to_string();
+        let of =
+            |systemd, configuration: Option<&str>| state_directory(systemd, configuration.map(Path::new)).display().to_string();
         assert_eq!(of(Some("/state/a:/state/b"), Some(SYSTEM_CONFIG)), "/state/a");
         assert_eq!(of(None, Some(SYSTEM_CONFIG)), "/var/lib/throttler");
         assert_eq!(of(None, Some("throttler.toml")), "", "here");

@@ -13,6 +13,7 @@ mod help;
 mod kills;
 mod manual;
 mod outbox;
+mod package;
 mod place;
 mod questions;
 #[path = "../pipeline/receiver.rs"]
