@@ -13,9 +13,12 @@ use crate::plain::without_url_secrets;
 #[derive(Subcommand)]
 pub(super) enum ConfigCommand {
     /// Check the configuration and what it points to; changes nothing
+    #[command(after_help = "Examples:
+  throttler config check
+  throttler config check --config /etc/throttler/throttler.toml")]
     Check,
     /// Print the commented default configuration
-    #[command(after_help = "Example:\n  throttler config default > throttler.toml")]
+    #[command(after_help = "Examples:\n  throttler config default > throttler.toml")]
     Default,
 }
 

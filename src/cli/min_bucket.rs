@@ -33,7 +33,8 @@ const DEFAULT_RATE: &str = "5/h";
   throttler min-bucket data/quakes_2015_2025.csv --lose 0.1%
   throttler min-bucket data/quakes_2015_2025.csv --bucket 50
   throttler min-bucket data/quakes_2015_2025.csv --min-magnitude 6 --from 2020-01-01 --format json
-  zcat access.csv.gz | throttler min-bucket - --time-column 4 --time-format epoch-ms --rate 100/s")]
+  zcat access.csv.gz | throttler min-bucket - \\
+    --time-column 4 --time-format epoch-ms --rate 100/s")]
 pub(super) struct MinBucketArgs {
     #[command(flatten)]
     input: Input,

@@ -2,11 +2,14 @@
 
 mod backup;
 mod catalog;
+mod completions;
 mod config;
 mod demo;
 mod failure;
+mod help;
 mod input;
 mod ledger;
+mod man;
 mod min_bucket;
 mod outbox;
 mod output;
@@ -24,7 +27,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, FromArgMatches, Parser, Subcommand};
 
 use crate::plain::without_url_secrets;
 use failure::Failure;
@@ -53,7 +56,7 @@ struct Global {
     /// The configuration [default: throttler.toml here, else /etc/throttler/throttler.toml, where there is one]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Options of every command")]
     config: Option<PathBuf>,
-    /// The database [default: the configuration's, else throttler.db in `$STATE_DIRECTORY` or here]
+    /// The database [default: the configuration's, else throttler.db in the service's state directory or here]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Options of every command")]
     database: Option<PathBuf>,
 }
@@ -93,12 +96,17 @@ enum Command {
     Backup(backup::BackupArgs),
     /// The two days of the M8.8 through the real pipeline, at many times real speed, without network or configuration
     Demo(demo::DemoArgs),
+    /// Print what a shell needs to complete this command line
+    Completions(completions::CompletionsArgs),
+    /// Write the manual pages, one for each command
+    Man(man::ManArgs),
 }
 
 /// Runs the command line of this process.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = Cli::try_parse().unwrap_or_else(|error| without_secrets(error).exit());
+    let parsed = help::command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = parsed.unwrap_or_else(|error| without_secrets(error).exit());
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
@@ -137,5 +145,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Backup(args) => backup::run(&global, &args),
         Command::Outbox(command) => outbox::run(&global, &command),
         Command::Ledger(args) => ledger::run(&global, &args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     }
 }

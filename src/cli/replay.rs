@@ -27,11 +27,15 @@ use captures::Captures;
 /// What each limiter would have done with a catalogue's events, each decided at its origin time
 #[derive(Args)]
 #[command(after_help = "Examples:
-  throttler replay data/quakes_2015_2025.csv --from 2025-07-29T12:00:00Z --to 2025-07-31T12:00:00Z --rate 5/h --bucket 5
-  throttler replay data/quakes_2015_2025.csv --limiter token-bucket --bucket 5 --bucket 74 --html report.html
-  throttler replay data/quakes_2015_2025.csv --limiter sliding-counter --counter-rule fits --format json
+  throttler replay data/quakes_2015_2025.csv --from 2025-07-29T12:00:00Z --to 2025-07-31T12:00:00Z \\
+    --rate 5/h --bucket 5
+  throttler replay data/quakes_2015_2025.csv --limiter token-bucket --bucket 5 --bucket 74 \\
+    --html report.html
+  throttler replay data/quakes_2015_2025.csv --limiter sliding-counter \\
+    --counter-rule fits --format json
   throttler replay data/quakes_2015_2025.csv --all-subscribers
-  throttler replay data/quakes_2015_2025.csv --subscriber anna --from 2025-07-29 --to 2025-08-01 --html anna.html
+  throttler replay data/quakes_2015_2025.csv --subscriber anna --from 2025-07-29 --to 2025-08-01 \\
+    --html anna.html
   throttler replay --as-known polls/ --min-magnitude 5 --first-run alert
 
 A catalogue is replayed as it is in the end: each event at its origin time with its last magnitude. With --as-known the FILEs are

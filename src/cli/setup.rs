@@ -26,7 +26,10 @@ use crate::time::{Span, Timestamp};
 use crate::web::{Access, History, Token};
 
 /// Where a configuration is looked for when none is named.
-const DEFAULT_CONFIGS: [&str; 2] = ["throttler.toml", "/etc/throttler/throttler.toml"];
+const DEFAULT_CONFIGS: [&str; 2] = ["throttler.toml", SYSTEM_CONFIG];
+/// The installed service's configuration, and where its state is: what an operator calls without either works on both.
+const SYSTEM_CONFIG: &str = "/etc/throttler/throttler.toml";
+const SYSTEM_STATE: &str = "/var/lib/throttler";
 const PASSWORD: Secret =
     Secret { what: "the mail server's password", credential: "smtp_password", variable: "THROTTLER_SMTP_PASSWORD" };
 const WEB_TOKEN: Secret = Secret { what: "the token of the pages", credential: "web_token", variable: "THROTTLER_WEB_TOKEN" };
@@ -341,13 +344,18 @@ impl Loaded {
 
     /// The database's path: the flag's, the configuration's, or `throttler.db` in the state directory.
     pub fn database(&self, global: &Global) -> PathBuf {
-        let in_state_directory = || {
-            // systemd lists several with colons; the first is ours.
-            let directory = std::env::var("STATE_DIRECTORY").ok().and_then(|all| all.split(':').next().map(PathBuf::from));
-            directory.unwrap_or_default().join("throttler.db")
-        };
+        let in_state_directory =
+            || state_directory(std::env::var("STATE_DIRECTORY").ok().as_deref(), self.path.as_deref()).join("throttler.db");
         global.database.clone().or_else(|| self.config.database.clone()).unwrap_or_else(in_state_directory)
     }
+}
+
+/// Where state is: where systemd says, for the installed service's configuration where the service has it, else here.
+fn state_directory(systemd: Option<&str>, configuration: Option<&Path>) -> PathBuf {
+    // systemd lists several with colons; the first is ours.
+    let told = systemd.and_then(|all| all.split(':').next()).map(PathBuf::from);
+    let installed = configuration.is_some_and(|path| path == Path::new(SYSTEM_CONFIG));
+    told.or_else(|| installed.then(|| PathBuf::from(SYSTEM_STATE))).unwrap_or_default()
 }
 
 /// The store that a command without a daemon works on, created if there is none.
@@ -371,4 +379,19 @@ pub(super) fn open_existing_store(global: &Global) -> Result<Store, Failure> {
 pub(super) fn install_crypto() {
     // Only a second installation fails, and then the first one serves.
     let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_work_on_the_installed_services_state() {
+        let of =
+            |systemd, configuration: Option<&str>| state_directory(systemd, configuration.map(Path::new)).display().to_string();
+        assert_eq!(of(Some("/state/a:/state/b"), Some(SYSTEM_CONFIG)), "/state/a");
+        assert_eq!(of(None, Some(SYSTEM_CONFIG)), "/var/lib/throttler");
+        assert_eq!(of(None, Some("throttler.toml")), "", "here");
+        assert_eq!(of(None, None), "", "here");
+    }
 }

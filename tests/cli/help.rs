@@ -46,6 +46,8 @@ fn every_command_explains_itself() {
         "ledger",
         "report",
         "demo",
+        "completions",
+        "man",
     ] {
         let mut args: Vec<&str> = command.split(' ').collect();
         args.push("--help");
@@ -63,7 +65,13 @@ fn every_command_explains_itself() {
 fn a_reader_that_goes_away_ends_it_quietly() {
     let place = Place::new();
     let catalogue = catalogue();
-    for args in [vec!["config", "default"], vec!["replay", &catalogue], vec!["min-bucket", &catalogue, "--format", "json"]] {
+    for args in [
+        vec!["config", "default"],
+        vec!["replay", &catalogue],
+        vec!["min-bucket", &catalogue, "--format", "json"],
+        vec!["completions", "bash"],
+        vec!["man", "pages"],
+    ] {
         let mut child = place.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program");
         // Nobody reads from the start.
         drop(child.stdout.take());

@@ -7,11 +7,14 @@ mod bad_simulations;
 mod catalog;
 mod catalogues;
 mod daemon;
+mod examples;
 mod forms;
 mod help;
 mod kills;
+mod manual;
 mod notices;
 mod outbox;
+mod package;
 mod place;
 mod questions;
 #[path = "../pipeline/receiver.rs"]

@@ -94,6 +94,60 @@ fn what_the_documents_show_is_what_happens() {
     assert!(commands >= 8, "only {commands} commands were found");
 }
 
+/// The calls of the program in blocks marked `sh` and between backquotes, from its name to what ends a command.
+fn calls(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut block = None;
+    for line in text.lines() {
+        if let Some(language) = line.strip_prefix("```") {
+            block = if block.is_none() { Some(language) } else { None };
+            continue;
+        }
+        let parts: Vec<&str> = match block {
+            None => line.split('`').skip(1).step_by(2).filter(|code| code.starts_with("throttler ")).collect(),
+            Some("sh") => line.split('#').next().into_iter().flat_map(|line| line.split(['|', ';', '&'])).collect(),
+            Some(_) => continue,
+        };
+        for part in parts {
+            let words = part.split_whitespace().skip_while(|word| *word != "throttler").skip(1);
+            let call: Vec<&str> = words.take_while(|word| !word.starts_with(['>', '…'])).collect();
+            // As a word of another command, the program's name is followed by none of its own, or is its user's.
+            if !call.is_empty() && !part.contains("systemctl") && !part.contains("journalctl") && !part.contains("install ") {
+                found.push(call.join(" "));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn calls_that_are_not_run_are_understood() {
+    let mut understood = 0;
+    for (name, text) in documents() {
+        for call in calls(&text) {
+            let call = call.strip_prefix("throttler ").unwrap_or(&call);
+            // Help asks for nothing that is missing, and complains of what it does not know before it.
+            let output = Command::new(env!("CARGO_BIN_EXE_throttler"))
+                .args(call.split_whitespace().map(|word| word.trim_matches(['"', '\''])))
+                .arg("--help")
+                .output()
+                .expect("the program runs");
+            let complaint = String::from_utf8_lossy(&output.stderr);
+            let unknown = complaint.contains("unexpected argument") || complaint.contains("unrecognized subcommand");
+            assert!(!unknown, "{name}: 'throttler {call}': {complaint}");
+            understood += 1;
+        }
+    }
+    assert!(understood > 20, "only {understood} calls were found");
+}
+
+#[test]
+fn calls_are_found() {
+    let text = "`throttler a --b` and `cargo run`\n```sh\nsudo -u throttler throttler c | tee x  # d\nsystemctl stop throttler\n\
+                throttler e > f\n```\n```console\n$ throttler g\n```\n";
+    assert_eq!(calls(text), ["a --b", "throttler c", "e"]);
+}
+
 #[test]
 fn the_configurations_shown_are_read() {
     let mut blocks = 0;

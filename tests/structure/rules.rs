@@ -13,9 +13,11 @@ const CORE_CRATES: [&str; 8] = ["std", "serde", "thiserror", "chrono", "chrono_t
 /// What of `std` the core stays away from.
 const STD_OUTSIDE: [&str; 8] = ["env", "fs", "io", "net", "os", "process", "sync", "thread"];
 /// Crates that live in one room or two.
-const HOMES: [(&str, &[&str]); 18] = [
+const HOMES: [(&str, &[&str]); 20] = [
     ("anyhow", &["cli"]),
     ("clap", &["cli"]),
+    ("clap_complete", &["cli"]),
+    ("clap_mangen", &["cli"]),
     ("comfy_table", &["cli"]),
     ("hmac", &["delivery"]),
     ("hyper", &["web"]),

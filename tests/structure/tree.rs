@@ -66,6 +66,20 @@ fn the_rooms_of_core_and_lab_form_no_circle() {
 }
 
 #[test]
+fn comments_hold_no_examples_that_nobody_runs() {
+    for (file, text) in rust_files("src") {
+        let mut fences = text
+            .lines()
+            .map(str::trim)
+            .filter_map(|line| line.strip_prefix("//!").or_else(|| line.strip_prefix("///"))?.trim().strip_prefix("```"));
+        while let Some(language) = fences.next() {
+            assert_eq!(language, "text", "{file}: Cargo.toml says that there are no examples to run in comments");
+            fences.next();
+        }
+    }
+}
+
+#[test]
 fn tests_and_benchmarks_have_files_of_one_subject_too() {
     for (file, text) in rust_files("tests").into_iter().chain(rust_files("benches")) {
         let lines = text.lines().count();

@@ -20,7 +20,8 @@ use crate::time::{EmptySpan, TICKS_PER_SECOND, Timestamp};
 #[derive(Args)]
 #[command(after_help = "Examples:
   throttler catalog fetch --output quakes.csv
-  throttler catalog fetch --from 2025-07-01 --to 2025-08-01 --min-magnitude 4.5 --type earthquake | throttler min-bucket -
+  throttler catalog fetch --from 2025-07-01 --to 2025-08-01 --min-magnitude 4.5 \\
+    --type earthquake | throttler min-bucket -
   throttler catalog fetch --url https://fdsn.example.org/fdsnws/event/1/ --output quakes.csv
 
 The service's CSV as it serves it. It is asked how many events match, then for them in slices of time, and again where that

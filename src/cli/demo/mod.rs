@@ -31,9 +31,9 @@ Feed, identity, interest, decision, ledger and outbox in SQLite, delivery: all o
 clock is the demonstration's: it stands at each event's origin time in turn. The feed and the receiver of webhooks listen on
 loopback and end with the command; email becomes .eml files.")]
 pub(super) struct DemoArgs {
-    /// The catalogue that holds the two days
-    #[arg(long, value_name = "FILE", default_value = "data/quakes_2015_2025.csv")]
-    catalogue: PathBuf,
+    /// The catalogue that holds the two days [default: data/quakes_2015_2025.csv here, else the installed one]
+    #[arg(long, value_name = "FILE")]
+    catalogue: Option<PathBuf>,
     /// Where database, email and webhooks are put: a directory that is empty or not there yet [default: a new one under the
     /// system's temporary directory]
     #[arg(long, value_name = "DIR")]
@@ -42,9 +42,20 @@ pub(super) struct DemoArgs {
     format: Format,
 }
 
+/// The shipped catalogue: in the project's directory, and where the package has it.
+const CATALOGUES: [&str; 2] = ["data/quakes_2015_2025.csv", "/usr/share/throttler/quakes_2015_2025.csv"];
+
+impl DemoArgs {
+    /// The named catalogue, or the first of the shipped ones that is there.
+    fn catalogue(&self) -> PathBuf {
+        let [here, installed] = CATALOGUES.map(PathBuf::from);
+        self.catalogue.clone().unwrap_or(if here.exists() || !installed.exists() { here } else { installed })
+    }
+}
+
 pub(super) fn run(args: &DemoArgs) -> Result<(), Failure> {
     install_crypto();
-    let (from, events) = two_days(&args.catalogue)?;
+    let (from, events) = two_days(&args.catalogue())?;
     let directory = directory(args.directory.as_deref())?;
     let started_at = SystemClock.now();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

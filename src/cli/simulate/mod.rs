@@ -8,12 +8,11 @@ mod patterns;
 mod split;
 
 use clap::{Args, Subcommand};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::input::whole_number;
-use super::output::Format;
+use super::output::{self, Format};
 use super::pictures::{PictureFlags, Pictures};
 use crate::limiter::{Algorithm, Limit};
 use crate::rate::Rate;
@@ -69,10 +68,7 @@ pub(super) fn run(command: &SimulateCommand) -> Result<(), Failure> {
 
 /// Works on all cores, with a bar on standard error where that is a terminal.
 fn with_progress<T>(experiment: impl FnOnce(&Work<'_>) -> Result<T, SetupError>) -> Result<T, Failure> {
-    let bar = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos} of {len} runs, {eta} left") {
-        bar.set_style(style);
-    }
+    let bar = output::progress_bar(Some(0), "{bar:40} {pos} of {len} runs, {eta} left");
     let progress = |done: usize, of: usize| {
         bar.set_length(of as u64);
         bar.set_position(done as u64);

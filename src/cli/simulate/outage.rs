@@ -20,7 +20,8 @@ use crate::time::Span;
 #[command(after_help = "Examples:
   throttler simulate outage
   throttler simulate outage --preset runaway --policy local-full --policy local-share --instances 8
-  throttler simulate outage --preset steady-overload --limiter token-bucket,sliding-log --html outage.html
+  throttler simulate outage --preset steady-overload --limiter token-bucket,sliding-log \\
+    --html outage.html
 
 Nothing here is left to chance: every seed gives the same.")]
 pub(in crate::cli) struct OutageArgs {

@@ -32,11 +32,17 @@ pub(super) enum SubscriberCommand {
         flags: Box<SubscriberFlags>,
     },
     /// List all subscribers
+    #[command(after_help = "Examples:
+  throttler subscriber list
+  throttler subscriber list --format json")]
     List {
         #[arg(long, value_enum, default_value_t)]
         format: Format,
     },
     /// Show one subscriber: settings, promise, what its limiter allows now, what became of its alerts
+    #[command(after_help = "Examples:
+  throttler subscriber show anna
+  throttler subscriber show ops --secret")]
     Show {
         /// The subscriber's name
         name: SubscriberName,
@@ -66,8 +72,13 @@ pub(super) enum SubscriberCommand {
         format: Format,
     },
     /// Pause a subscriber: nothing is decided for it or sent to it
+    #[command(after_help = "Examples:
+  throttler subscriber pause anna")]
     Pause(Named),
     /// Resume a paused or disabled subscriber: what came in between is not news, what was withheld before is told
+    #[command(after_help = "Examples:
+  throttler subscriber resume anna
+  throttler subscriber resume anna --despite-unsubscribe")]
     Resume {
         #[command(flatten)]
         who: Named,
@@ -76,13 +87,21 @@ pub(super) enum SubscriberCommand {
         despite_unsubscribe: bool,
     },
     /// Remove a subscriber: what waits for it is dropped, the ledger keeps its decisions
+    #[command(after_help = "Examples:
+  throttler subscriber remove anna")]
     Remove(Named),
     /// Add subscribers from a JSON file as `export` writes it, all or none
+    #[command(after_help = "Examples:
+  throttler subscriber import subscribers.json
+  ssh old.example.org throttler subscriber export --secrets | throttler subscriber import -")]
     Import {
         /// The file, or - for standard input
         file: PathBuf,
     },
     /// Print all subscribers as JSON for `import`
+    #[command(after_help = "Examples:
+  throttler subscriber export > subscribers.json
+  throttler subscriber export --secrets | throttler --database new.db subscriber import -")]
     Export {
         /// Also the secrets that sign webhooks; without them an import makes new ones
         #[arg(long)]
@@ -99,13 +118,18 @@ pub(super) struct Named {
 
 const ADD_EXAMPLES: &str = "Examples:
   throttler subscriber add anna --email anna@example.org
-  throttler subscriber add ops --webhook https://hooks.example.org/quakes --min-magnitude 6 --limiter sliding-log --rate 3/h
+  throttler subscriber add ops --webhook https://hooks.example.org/quakes --min-magnitude 6 \\
+    --limiter sliding-log --rate 3/h
   throttler subscriber add chat --webhook https://hooks.slack.com/services/T0/B0/… --preset slack
   throttler subscriber add phone --webhook https://ntfy.sh/our-quakes --preset ntfy
-  throttler subscriber add own --webhook https://example.org/in --preset template --template message.json
-  throttler subscriber add kamchatka --email duty@example.org --near 52.9,158.6 --within-km 500 --always-from 7
-  throttler subscriber add pacific --email duty@example.org --bbox=150,-60,-70,60 --reserve 5 --reserve-from 6.5
-  throttler subscriber add bella --email bella@example.org --quiet 22:00-07:00 --zone Asia/Kamchatka --quiet-below 6.5
+  throttler subscriber add own --webhook https://example.org/in --preset template \\
+    --template message.json
+  throttler subscriber add kamchatka --email duty@example.org --near 52.9,158.6 --within-km 500 \\
+    --always-from 7
+  throttler subscriber add pacific --email duty@example.org --bbox=150,-60,-70,60 \\
+    --reserve 5 --reserve-from 6.5
+  throttler subscriber add bella --email bella@example.org --quiet 22:00-07:00 \\
+    --zone Asia/Kamchatka --quiet-below 6.5
 
 Without other flags: M 5.0 or more, earthquakes, a token bucket of 74 at 5/h (what eleven years of the world's earthquakes
 need to lose nothing), and a digest of what is withheld.";
