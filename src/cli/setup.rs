@@ -1,12 +1,13 @@
 //! From the command line and the configuration file to what the daemon is made of.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::Global;
 use super::failure::{Blame, Blamed, Failure};
 use crate::channel::Channel;
 use crate::config::{Config, FeedConfig};
-use crate::daemon::Egress;
+use crate::daemon::{Egress, GapCloser, Polling, Sending, Settings, Vanished};
 use crate::delivery::{
     BaseUrl, Delivery, DeliveryError, EmailChannel, EmailSender, EmailSettings, MailTransport, Password, Sender, UnsubscribeKey,
     UnsubscribeLinks, WebhookSender, WebhookSettings,
@@ -105,8 +106,23 @@ impl Loaded {
         Ok(EventRules { min_magnitude: feed.min_magnitude, max_age: feed.max_age, first_run: feed.first_run, likeness, confirm })
     }
 
-    /// The channels that alerts leave by.
-    pub fn delivery(&self, global: &Global) -> Result<Delivery, Failure> {
+    /// What a daemon takes over of it, also while it runs; `key` is asked for where messages have links to leave by.
+    pub fn settings(&self, key: impl FnOnce() -> Result<UnsubscribeKey, Failure>) -> Result<Settings, Failure> {
+        let fdsn = self.fdsn()?.map(|fdsn| Arc::new(fdsn.impatient()));
+        let polling = Polling {
+            feed: self.feed(None)?,
+            rules: self.event_rules()?,
+            gaps: GapCloser::new(self.feed_settings(), fdsn.clone()),
+            vanished: Vanished::new(fdsn),
+            poll: self.config.feed.poll,
+            stale_after: self.config.feed.stale_after,
+        };
+        let egress = self.egress()?;
+        Ok(Settings { polling, sending: Sending { delivery: Arc::new(self.delivery(key)?), egress } })
+    }
+
+    /// The channels that alerts leave by; `key` is asked for where messages have links to leave by.
+    pub fn delivery(&self, key: impl FnOnce() -> Result<UnsubscribeKey, Failure>) -> Result<Delivery, Failure> {
         let base = self.check_web()?;
         let mut webhook = WebhookSettings { allow_private: self.config.webhook.allow_private, ..WebhookSettings::default() };
         let email = match self.email_settings()? {
@@ -116,8 +132,7 @@ impl Loaded {
             }
             None => EmailChannel::Log,
         };
-        let links =
-            base.map(|base| Ok::<_, Failure>(UnsubscribeLinks { base, key: self.unsubscribe_key(global)? })).transpose()?;
+        let links = base.map(|base| Ok::<_, Failure>(UnsubscribeLinks { base, key: key()? })).transpose()?;
         Ok(Delivery { email, webhook: WebhookSender::new(webhook)?, links })
     }
 

@@ -88,6 +88,16 @@ impl Channels {
         Channels { egress, known: HashMap::new() }
     }
 
+    /// Other limits from now on. A queue whose rate stays keeps its turns.
+    pub fn limit(&mut self, egress: Egress) {
+        for (channel, state) in &mut self.known {
+            if self.egress.of(channel) != egress.of(channel) {
+                state.queue = egress.queue(channel);
+            }
+        }
+        self.egress = egress;
+    }
+
     /// How much room there is at `now`. A channel that is not known yet has room for its first attempts.
     pub fn rooms(&self, now: Timestamp) -> Rooms {
         let known = self.known.iter().map(|(channel, state)| (channel.clone(), state.room(now)));
@@ -227,6 +237,27 @@ mod tests {
         assert_eq!(turns, [0, 100_000]);
         assert_eq!(channels.rooms(now()).of(&example), 0);
         assert_eq!(channels.next_change(now()), Some(now().plus(Span::from_millis(100))), "the third's turn, less what is ahead");
+    }
+
+    #[test]
+    fn other_limits_hold_at_once_and_what_is_known_stays() {
+        let rate = |text: &str| Some(text.parse::<Rate>().expect(text));
+        let (slow, fast, relay) = (hook("slow"), hook("fast"), Channel::from_text("email".into()));
+        let limits = |per_host, email| Egress { email, per_host, hosts: BTreeMap::new() };
+        let mut channels = Channels::new(limits(rate("10/s"), None));
+        for _ in 0..5 {
+            answer(&mut channels, &slow, Told::Failed { retry_after: None });
+        }
+        channels.begun(&fast, now());
+        channels.begun(&relay, now());
+        let turns = |channels: &Channels, channel: &Channel| channels.rooms(now()).of(channel);
+        assert_eq!((turns(&channels, &slow), turns(&channels, &fast)), (0, 1));
+        channels.limit(limits(rate("10/s"), rate("1/s")));
+        assert_eq!(turns(&channels, &slow), 0, "its breaker is open");
+        assert_eq!(turns(&channels, &fast), 1, "its queue goes on");
+        assert_eq!(turns(&channels, &relay), 1, "a limit of its own from now on");
+        channels.limit(Egress::default());
+        assert_eq!(turns(&channels, &fast), FIRST_PER_CHANNEL - 1);
     }
 
     #[test]

@@ -4,14 +4,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::task::{Id, JoinError, JoinSet};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
-use super::Database;
 use super::channels::{Channels, Egress, Told};
+use super::metrics::Attempt;
+use super::settings::Sending;
+use super::{Database, Metrics};
 use crate::backoff;
 use crate::breaker::Change;
 use crate::channel::Channel;
-use crate::clock::Clock;
+use crate::clock::{Clock, Stopwatch};
 use crate::delivery::{Delivery, Outcome, WebhookSecret};
 use crate::store::{Claim, Claimed, Settlement, StoreError};
 use crate::time::{Span, Timestamp};
@@ -27,6 +29,9 @@ pub const RETRY_MAX: Span = Span::from_seconds(3_600);
 /// An alert that could not be delivered for this long is given up.
 pub const MAX_AGE: Span = Span::from_seconds(86_400);
 
+/// What the outbox says of attempts that a stop cut off.
+const CUT_OFF: &str = "cut off by a stop of the daemon, after which it may arrive twice";
+
 /// Claims, attempts and settles deliveries.
 pub struct Deliverer {
     database: Database,
@@ -41,6 +46,7 @@ pub struct Deliverer {
     ended: Vec<(i64, Settlement)>,
     /// Channels whose probe failed, with what it said: what waited too long for them is given up.
     failed_probes: Vec<(Channel, String)>,
+    metrics: Arc<Metrics>,
 }
 
 /// What one attempt leaves.
@@ -49,6 +55,16 @@ struct Attempted {
     channel: Channel,
     settlement: Settlement,
     told: Told,
+    /// `None` if there was none in the end.
+    measured: Option<Measured>,
+}
+
+/// How an attempt went.
+struct Measured {
+    attempt: Attempt,
+    took: Span,
+    /// From the first sight of its event to its receipt.
+    latency: Option<Span>,
 }
 
 impl Deliverer {
@@ -71,7 +87,28 @@ impl Deliverer {
             tasks: HashMap::new(),
             ended: Vec::new(),
             failed_probes: Vec::new(),
+            metrics: Arc::default(),
         }
+    }
+
+    /// The same, counting its attempts here.
+    #[must_use]
+    pub fn counting(self, metrics: Arc<Metrics>) -> Deliverer {
+        Deliverer { metrics, ..self }
+    }
+
+    /// Takes over other settings. Attempts under way end as they began; what is known of the channels stays.
+    pub fn take_over(&mut self, sending: Sending) {
+        let before = std::mem::replace(&mut self.delivery, sending.delivery);
+        self.channels.limit(sending.egress);
+        // Its idle connections are of no more use; the others end with their attempts.
+        tokio::spawn(async move { before.close().await });
+    }
+
+    /// How many attempts are under way.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        self.attempts.len()
     }
 
     /// Writes what became of the attempts that have ended, and starts attempts at what is due, as far as there is room:
@@ -139,8 +176,14 @@ impl Deliverer {
     fn note(&mut self, ended: Result<(Id, Attempted), JoinError>) {
         let now = self.clock.now();
         let (channel, told, reason) = match ended {
-            Ok((id, Attempted { delivery_key, channel, settlement, told })) => {
+            Ok((id, Attempted { delivery_key, channel, settlement, told, measured })) => {
                 self.tasks.remove(&id);
+                if let Some(Measured { attempt, took, latency }) = measured {
+                    self.metrics.attempted(&channel, attempt, took);
+                    if let Some(latency) = latency {
+                        self.metrics.received(&channel, latency);
+                    }
+                }
                 let reason = match &settlement {
                     Settlement::Delivered { detail: reason }
                     | Settlement::Retry { reason, .. }
@@ -179,19 +222,50 @@ impl Deliverer {
         }
     }
 
-    /// Waits for the attempts under way and writes what became of them, without starting others.
+    /// Waits so long for the attempts under way and writes what became of them, without starting others. Those that are left
+    /// then are cut off and handed back: they are due again, and may arrive twice. How many.
     ///
     /// # Errors
-    /// [`StoreError`] if the database cannot be written; the leases then run out and the attempts are repeated.
-    pub async fn finish(&mut self) -> Result<(), StoreError> {
-        loop {
-            let (owner, now, settled) = (self.owner.clone(), self.clock.now(), std::mem::take(&mut self.ended));
-            self.database.with(move |store| store.settle(&owner, &settled, now)).await?;
-            if self.attempts.is_empty() {
-                return Ok(());
+    /// [`StoreError`] if the database cannot be written; the leases then run out, or the next start recovers them.
+    pub async fn finish(&mut self, patience: Span) -> Result<usize, StoreError> {
+        let all_ended = async {
+            loop {
+                // A database that fails may work again before the end, which tells if it does not.
+                let _ = self.settle().await;
+                if self.attempts.is_empty() {
+                    return;
+                }
+                self.one_ended().await;
             }
-            self.one_ended().await;
+        };
+        let _ = timeout(patience.to_std(), all_ended).await;
+        self.attempts.abort_all();
+        while let Some(ended) = self.attempts.join_next_with_id().await {
+            match ended {
+                Err(fault) if fault.is_cancelled() => {
+                    if let Some(channel) = self.tasks.remove(&fault.id()) {
+                        self.metrics.cut_off(&channel);
+                    }
+                }
+                ended => self.note(ended),
+            }
         }
+        self.settle().await?;
+        let (owner, now) = (self.owner.clone(), self.clock.now());
+        self.database.with(move |store| store.hand_back(&owner, CUT_OFF, now)).await
+    }
+
+    /// Writes what became of attempts that have ended.
+    async fn settle(&mut self) -> Result<(), StoreError> {
+        let (owner, now, settled) = (self.owner.clone(), self.clock.now(), self.ended.clone());
+        self.database.with(move |store| store.settle(&owner, &settled, now)).await?;
+        self.ended.clear();
+        Ok(())
+    }
+
+    /// Ends idle connections politely.
+    pub async fn close(&self) {
+        self.delivery.close().await;
     }
 
     /// Whether there is no room for another attempt.
@@ -207,6 +281,7 @@ fn random() -> u64 {
 }
 
 async fn attempt(delivery: &Delivery, clock: &dyn Clock, mut claimed: Claimed) -> Attempted {
+    let since_start = Stopwatch::start();
     claimed.alert.unsubscribe_url = delivery.unsubscribe_url(claimed.enrolment);
     let secrets: Result<Vec<WebhookSecret>, _> = claimed.secret.iter().map(|secret| secret.parse()).collect();
     let (outcome, told) = match secrets {
@@ -224,14 +299,21 @@ async fn attempt(delivery: &Delivery, clock: &dyn Clock, mut claimed: Claimed) -
         }
     };
     log(&claimed, &outcome);
-    let settlement = settlement(outcome, claimed.attempts, claimed.waits_since, clock.now(), random());
-    Attempted { delivery_key: claimed.delivery_key, channel: claimed.channel, settlement, told }
+    let now = clock.now();
+    let (attempt, latency) = match outcome {
+        Outcome::Delivered { .. } => (Attempt::Delivered, claimed.first_seen_at.map(|seen_at| now.since(seen_at))),
+        Outcome::Transient { .. } => (Attempt::Transient, None),
+        Outcome::Permanent { .. } => (Attempt::Permanent, None),
+    };
+    let measured = Some(Measured { attempt, took: since_start.elapsed(), latency });
+    let settlement = settlement(outcome, claimed.attempts, claimed.waits_since, now, random());
+    Attempted { delivery_key: claimed.delivery_key, channel: claimed.channel, settlement, told, measured }
 }
 
 /// What is left of a claim whose recipient is gone: settling drops it.
 fn not_attempted(claimed: Claimed, now: Timestamp) -> Attempted {
     let settlement = Settlement::Retry { at: now, reason: "its recipient unsubscribed before the attempt".to_owned() };
-    Attempted { delivery_key: claimed.delivery_key, channel: claimed.channel, settlement, told: Told::Nothing }
+    Attempted { delivery_key: claimed.delivery_key, channel: claimed.channel, settlement, told: Told::Nothing, measured: None }
 }
 
 fn too_old(reason: &str) -> String {

@@ -9,6 +9,7 @@ mod events;
 mod feed_state;
 mod ledger;
 mod lock;
+mod note;
 mod outbox;
 mod queries;
 mod report;
@@ -33,9 +34,10 @@ pub use deliveries::{Claim, Claimed, Settlement};
 pub use events::Ingested;
 pub use ledger::{HistoryRow, LedgerRow, SubscriberCounts, UpdateRow};
 pub use lock::DaemonLock;
+pub use note::{DaemonNote, Reload, Turns};
 pub use outbox::{DeliveryStatus, OutboxRow, Retried};
 pub use report::SubscriberReport;
-pub use status::StoreStatus;
+pub use status::{Backlog, StoreStatus};
 pub use subscribers::{StoredSubscriber, SubscriberKey};
 pub use unsubscribe::{Unsubscribing, Visitor};
 pub use updates::{Listener, UpdateChunk, UpdateTask, WaitingUpdate};
@@ -88,6 +90,8 @@ pub enum StoreError {
     Locked { lock: PathBuf, pid: String },
     #[error("cannot lock {lock}")]
     Lock { lock: PathBuf, source: std::io::Error },
+    #[error("cannot {step} {path}, in which the daemon tells of itself")]
+    Note { step: &'static str, path: PathBuf, source: std::io::Error },
     #[error("there is no subscriber '{0}'; `throttler subscriber list` shows them")]
     NoSubscriber(String),
     #[error("there is no delivery '{0}'; `throttler outbox list --status all` shows them")]

@@ -121,8 +121,16 @@ pub(super) const DUE: &str = "SELECT o.delivery_key, o.magnitude, o.due_at
 /// All that is needed to attempt a delivery.
 pub(super) const CLAIMED: &str = "SELECT o.delivery_key, o.channel, o.alert, o.attempts,
         coalesce(o.retried_at, o.created_at) AS waits_since, s.settings, s.secret,
-        s.subscriber_key, s.created_at AS enrolled_at
+        s.subscriber_key, s.created_at AS enrolled_at,
+        (SELECT e.first_seen_at FROM event_ids AS i CROSS JOIN events AS e ON e.event_key = i.event_key
+         WHERE i.id = o.alert ->> '$.content.event.event.id') AS first_seen_at
     FROM outbox AS o JOIN subscribers AS s USING (subscriber_key) WHERE o.delivery_key = ?1";
+
+/// What is still to be done: events, messages; and active subscribers.
+pub(super) const BACKLOG: &str = "SELECT
+    (SELECT count(*) FROM events WHERE dispatch_from IS NOT NULL),
+    (SELECT count(*) FROM outbox WHERE status = 'due') + (SELECT count(*) FROM outbox WHERE status = 'leased'),
+    (SELECT count(*) FROM subscribers WHERE removed_at IS NULL AND standing = 'active')";
 
 /// When something becomes due next, or a lease runs out, after an instant.
 pub(super) const NEXT_DUE: &str = "SELECT min(at) AS at FROM (
@@ -191,6 +199,18 @@ mod tests {
             ("DUE", DUE, vec![], false),
             ("CLAIMED", CLAIMED, vec![], false),
             ("NEXT_DUE", NEXT_DUE, vec![], false),
+            (
+                "BACKLOG",
+                BACKLOG,
+                vec![
+                    "SCAN events USING COVERING INDEX events_to_dispatch",
+                    "SCAN outbox USING COVERING INDEX outbox_due",
+                    "SCAN outbox USING COVERING INDEX outbox_leased",
+                    // The subscribers are counted one by one.
+                    "SCAN subscribers",
+                ],
+                false,
+            ),
         ] {
             let plan = plan(sql);
             let tables = [

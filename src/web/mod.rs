@@ -17,11 +17,11 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use tokio::sync::watch;
 
 use crate::clock::Clock;
-use crate::daemon::Database;
+use crate::daemon::{Database, Metrics, Watching};
 use crate::delivery::UnsubscribeKey;
-use crate::time::{Span, Timestamp};
 
 pub use server::{Limits, Server};
 
@@ -31,16 +31,9 @@ pub struct Web {
     pub clock: Arc<dyn Clock>,
     /// Verifies links.
     pub key: UnsubscribeKey,
-    pub watch: Watching,
-}
-
-/// When the feed counts as stale.
-pub struct Watching {
-    /// The feed as the database has it.
-    pub feed: String,
-    /// When this daemon began to watch it.
-    pub since: Timestamp,
-    pub stale_after: Span,
+    /// Which feed is watched, as the configuration has it now.
+    pub watching: watch::Receiver<Watching>,
+    pub metrics: Arc<Metrics>,
 }
 
 impl Web {

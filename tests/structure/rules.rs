@@ -13,7 +13,7 @@ const CORE_CRATES: [&str; 8] = ["std", "serde", "thiserror", "chrono", "chrono_t
 /// What of `std` the core stays away from.
 const STD_OUTSIDE: [&str; 8] = ["env", "fs", "io", "net", "os", "process", "sync", "thread"];
 /// Crates that live in one room or two.
-const HOMES: [(&str, &[&str]); 18] = [
+const HOMES: [(&str, &[&str]); 19] = [
     ("anyhow", &["cli"]),
     ("clap", &["cli"]),
     ("comfy_table", &["cli"]),
@@ -23,6 +23,7 @@ const HOMES: [(&str, &[&str]); 18] = [
     ("indicatif", &["cli"]),
     ("lettre", &["delivery"]),
     ("minijinja", &["delivery"]),
+    ("prometheus", &["daemon", "web"]),
     ("quick_xml", &["delivery"]),
     ("rand_chacha", &["simulate"]),
     ("rand_distr", &["simulate"]),

@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use throttler::clock::{Clock, ManualClock};
-use throttler::daemon::StopSignal;
+use throttler::daemon::{Metrics, StopSignal, Watching};
 use throttler::delivery::UnsubscribeKey;
 use throttler::time::Span;
-use throttler::web::{Limits, Server, Watching, Web};
+use throttler::web::{Limits, Server, Web};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -51,8 +51,10 @@ impl Site {
     pub async fn with_limits(rig: &mut Rig, limits: Limits) -> Site {
         let key = UnsubscribeKey::open(&rig.path("key")).expect("a key");
         let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&rig.clock);
-        let watch = Watching { feed: FEED.to_owned(), since: clock.now(), stale_after: Span::from_seconds(1_800) };
-        let web = Web { database: rig.parts().database.clone(), clock, key: key.clone(), watch };
+        let watching = Watching { feed: FEED.to_owned(), since: clock.now(), stale_after: Span::from_seconds(1_800) };
+        let watching = watch::channel(watching).1;
+        let metrics = Arc::new(Metrics::new());
+        let web = Web { database: rig.parts().database.clone(), clock, key: key.clone(), watching, metrics };
         let server = Server::bind("127.0.0.1:0".parse().expect("an address"), limits).await.expect("a free port");
         let address = server.address().expect("its address");
         let (stop, stopped) = watch::channel(false);
