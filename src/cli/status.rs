@@ -114,7 +114,8 @@ fn about_daemon(standing: &Standing) -> Value {
 /// What the daemon notes of itself, in rows; none if it never ran.
 fn noted(note: Option<&DaemonNote>, or_none: impl Fn(Option<Timestamp>) -> String) -> Vec<(&'static str, String)> {
     let Some(note) = note else { return Vec::new() };
-    let configuration = note.configuration.as_ref().map_or("no file, only defaults".to_owned(), |path| path.display().to_string());
+    let configuration =
+        note.configuration.as_ref().map_or("no file, only defaults".to_owned(), |path| path.display().to_string());
     let mut rows = vec![
         ("version", note.version.clone()),
         ("configuration", configuration),

@@ -16,8 +16,7 @@ const MOMENTS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 
 /// Bounds in seconds of what goes over the network, up to its timeouts.
 const EXCHANGES: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0];
 /// Bounds in seconds from an event's first sight to the receipt of an alert, up to the age at which one is given up.
-const LATENCIES: [f64; 13] =
-    [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0, 7_200.0, 86_400.0];
+const LATENCIES: [f64; 13] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1_800.0, 7_200.0, 86_400.0];
 
 /// The limiter of a subscriber whose settings cannot be read.
 const UNKNOWN: &str = "unknown";

@@ -407,7 +407,7 @@ async fn keep_delivering(
     loop {
         shared.vitals.turn(Stage::Deliver).await;
         let turn = deliverer.turn().await;
-        let ended_first = turn.is_ok();
+        let works = turn.is_ok();
         let pause = match turn {
             Ok(next) => {
                 trouble.is_over();
@@ -421,9 +421,9 @@ async fn keep_delivering(
         };
         tokio::select! {
             // What ended cannot be written while the database fails: it waits.
-            () = deliverer.one_ended(), if ended_first => {}
+            () = deliverer.one_ended(), if works => {}
             () = sleep(pause.to_std()) => {}
-            () = shared.nudges.deliver.notified(), if ended_first => {}
+            () = shared.nudges.deliver.notified(), if works => {}
             Some((sending, taken)) = changes.recv() => {
                 deliverer.take_over(sending);
                 // As above.

@@ -10,6 +10,8 @@ mod daemon;
 mod forms;
 mod help;
 mod kills;
+mod log;
+mod metrics;
 mod outbox;
 mod place;
 mod questions;
@@ -17,12 +19,14 @@ mod questions;
 #[allow(dead_code, reason = "its failures are for the tests of the pipeline")]
 mod receiver;
 mod report;
+mod service;
 #[path = "../delivery/smtp_server.rs"]
 #[allow(dead_code, reason = "its faults are for the tests of delivery")]
 mod smtp_server;
 mod status;
 mod storage;
 mod subscribers;
+mod units;
 #[path = "../feed/usgs.rs"]
 #[allow(dead_code, reason = "its summary feeds are for the tests of the pipeline")]
 mod usgs;

@@ -16,6 +16,7 @@ mod outbox;
 mod quiet;
 mod receiver;
 mod rig;
+mod stops;
 mod stored_replay;
 mod unlinked;
 mod updates;
