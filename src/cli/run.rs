@@ -32,7 +32,9 @@ const TEST_IDLE: Span = Span::from_millis(2);
 
 Without any configuration it polls the USGS, keeps its state here (or in $STATE_DIRECTORY), and logs what it would send.
 With [web] listen it answers /healthz and /readyz there, and the pages on which recipients unsubscribe.
-It stops in order at SIGTERM or SIGINT; a second daemon on the same database refuses to start.")]
+It stops in order at SIGTERM or SIGINT, and reads its configuration again at SIGHUP: a bad one is refused, and the one before
+stays. A second daemon on the same database refuses to start. $THROTTLER_LOG sets levels, also for a target alone
+(throttler=info,throttler::daemon::dispatch=debug); the targets are in docs/operations.md.")]
 pub(super) struct RunArgs {}
 
 pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {

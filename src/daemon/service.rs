@@ -24,6 +24,9 @@ pub const IDLE: Span = Span::from_seconds(5);
 const STORE_RETRY: Span = Span::from_seconds(5);
 /// The longest pause between polls that fail.
 const POLL_RETRY_MAX: Span = Span::from_seconds(1_800);
+/// Under which targets the stages log what they did: those of their own rooms.
+const INGEST: &str = "throttler::daemon::ingest";
+const DISPATCH: &str = "throttler::daemon::dispatch";
 /// How long attempts under way may take to finish at a stop; what remains is handed back, and repeated at the next start.
 const STOP_TIMEOUT: Span = Span::from_seconds(20);
 
@@ -189,9 +192,9 @@ impl Watch {
         };
         let found = state.freshness(since, stale_after, ingester.clock.now());
         match (self.freshness, found) {
-            (Freshness::Fresh, Freshness::Stale { .. }) => tracing::warn!("{found}"),
+            (Freshness::Fresh, Freshness::Stale { .. }) => tracing::warn!(target: INGEST, "{found}"),
             (Freshness::Stale { since, .. }, Freshness::Fresh) => {
-                tracing::info!("{found} again, for the first time since {since}");
+                tracing::info!(target: INGEST, "{found} again, for the first time since {since}");
             }
             _ => {}
         }
@@ -267,7 +270,7 @@ impl Ingesting {
                 let delay = backoff::delay(self.failures, self.poll, POLL_RETRY_MAX, random);
                 let pause = backoff::at_least(self.poll.max(delay), retry_after);
                 let shown = Span::from_millis(pause.ticks().div_ceil(1_000));
-                tracing::error!("{}; the next poll comes in {} s", with_causes(&fault), shown.as_seconds());
+                tracing::error!(target: INGEST, "{}; the next poll comes in {} s", with_causes(&fault), shown.as_seconds());
                 pause
             }
         }
@@ -307,14 +310,14 @@ async fn keep_ingesting(
 
 fn log_ingested(ingested: Option<Ingested>) {
     match ingested {
-        None => tracing::debug!("the feed has not changed"),
+        None => tracing::debug!(target: INGEST, "the feed has not changed"),
         Some(Ingested { new: 0, revised: 0, merged: 0, withdrawn: 0, notes, .. }) if notes.is_empty() => {
-            tracing::debug!("nothing new in the feed");
+            tracing::debug!(target: INGEST, "nothing new in the feed");
         }
         Some(Ingested { new, revised, merged, withdrawn, to_dispatch, notes }) => {
-            tracing::info!(new, revised, merged, withdrawn, to_dispatch, "the feed brought news");
+            tracing::info!(target: INGEST, new, revised, merged, withdrawn, to_dispatch, "the feed brought news");
             for note in notes {
-                tracing::info!("{note}");
+                tracing::info!(target: INGEST, "{note}");
             }
         }
     }
@@ -363,35 +366,37 @@ fn log_dispatched(dispatched: &Dispatched) {
     match dispatched {
         Dispatched::Decided { event, chunk } => {
             for (subscriber, plan) in &chunk.decided {
-                tracing::debug!(event = %event.id, subscriber, "{}: {}", plan.outcome, plan.reason);
+                tracing::debug!(target: DISPATCH, event = %event.id, subscriber, "{}: {}", plan.outcome, plan.reason);
             }
             for (subscriber, fault) in &chunk.undecided {
-                tracing::error!(event = %event.id, subscriber, "nothing was decided: {fault}");
+                tracing::error!(target: DISPATCH, event = %event.id, subscriber, "nothing was decided: {fault}");
             }
             let alerted = chunk.decided.iter().filter(|(_, plan)| plan.message.is_some()).count();
             let withheld = chunk.decided.len() - alerted;
-            tracing::info!(event = %event.id, alerted, withheld, "decided: {}", event.title());
+            tracing::info!(target: DISPATCH, event = %event.id, alerted, withheld, "decided: {}", event.title());
         }
         Dispatched::Unconfirmed { event } => {
-            tracing::warn!(event = %event.id, "not confirmed in time, so told unconfirmed: {}", event.title());
+            tracing::warn!(target: DISPATCH, event = %event.id, "not confirmed in time, so told unconfirmed: {}", event.title());
         }
-        Dispatched::Asked { subscriber, release: Some(Release::Now { reason, .. }) } => tracing::info!(subscriber, "{reason}"),
+        Dispatched::Asked { subscriber, release: Some(Release::Now { reason, .. }) } => {
+            tracing::info!(target: DISPATCH, subscriber, "{reason}");
+        }
         Dispatched::Updated { event, chunk } => {
             for (subscriber, plan) in &chunk.decided {
-                tracing::debug!(event = %event.id, subscriber, "update {}: {}", plan.outcome, plan.reason);
+                tracing::debug!(target: DISPATCH, event = %event.id, subscriber, "update {}: {}", plan.outcome, plan.reason);
             }
             for (subscriber, fault) in &chunk.undecided {
-                tracing::error!(event = %event.id, subscriber, "nothing was decided: {fault}");
+                tracing::error!(target: DISPATCH, event = %event.id, subscriber, "nothing was decided: {fault}");
             }
             if !chunk.decided.is_empty() {
                 let sent = chunk.decided.iter().filter(|(_, plan)| plan.message.is_some()).count();
                 let withheld = chunk.decided.len() - sent;
                 let what = if event.is_withdrawn() { "withdrawn" } else { "updated" };
-                tracing::info!(event = %event.id, sent, withheld, "{what}: {}", event.title());
+                tracing::info!(target: DISPATCH, event = %event.id, sent, withheld, "{what}: {}", event.title());
             }
         }
         Dispatched::UpdateAsked { subscriber, plan: Some(plan) } if plan.message.is_some() => {
-            tracing::info!(subscriber, "an update that waited is told: {}", plan.reason);
+            tracing::info!(target: DISPATCH, subscriber, "an update that waited is told: {}", plan.reason);
         }
         Dispatched::Asked { .. } | Dispatched::UpdateAsked { .. } => {}
     }

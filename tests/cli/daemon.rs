@@ -287,7 +287,7 @@ fn a_stale_feed_is_told_of_once_and_so_is_its_recovery() {
     place.write("feed.geojson", &format!(r#"{{"metadata":{{"generated":{}}},"features":[]}}"#, made.millis()));
     let daemon = Daemon::start(&place);
     let told = |what: &str| log(&place).lines().filter(|line| line.contains(what)).count();
-    let stale = "WARN throttler::daemon::service: the feed is stale: its service has made nothing new since ";
+    let stale = "WARN throttler::daemon::ingest: the feed is stale: its service has made nothing new since ";
     wait_for("it tells of the stale feed", || (told(stale) > 0).then_some(()));
     let polls = told("nothing new in the feed");
     wait_for("more polls", || (told("nothing new in the feed") > polls + 2).then_some(()));

@@ -44,14 +44,14 @@ fn the_journal_gets_levels_and_no_times() {
         assert!(rest.starts_with("throttler::"), "{line}");
     }
     for line in [
-        "<6>throttler::daemon::service: the feed brought news new=1 revised=0 merged=0 withdrawn=0 to_dispatch=1",
-        "<6>throttler::daemon::service: decided: M 5.5 - here <0>kernel: panic [31mred event=us1 alerted=1 withheld=0",
+        "<6>throttler::daemon::ingest: the feed brought news new=1 revised=0 merged=0 withdrawn=0 to_dispatch=1",
+        "<6>throttler::daemon::dispatch: decided: M 5.5 - here <0>kernel: panic [31mred event=us1 alerted=1 withheld=0",
         "<6>throttler::daemon::service: throttler stopped",
     ] {
         assert!(lines.iter().any(|found| found == line), "{line}: {lines:#?}");
     }
-    assert!(lines.iter().any(|line| line.starts_with("<3>throttler::daemon::service: ") && line.contains("an HTML page")));
-    assert!(lines.iter().any(|line| line.starts_with("<7>throttler::daemon::service: nothing new in the feed")));
+    assert!(lines.iter().any(|line| line.starts_with("<3>throttler::daemon::ingest: ") && line.contains("an HTML page")));
+    assert!(lines.iter().any(|line| line.starts_with("<7>throttler::daemon::ingest: nothing new in the feed")));
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_stream_that_was_redirected_gets_times_and_levels_in_words() {
 #[test]
 fn each_target_has_a_level_of_its_own() {
     let place = place();
-    let filter = "off,throttler::daemon::deliver=info,throttler::daemon::service=error,throttler::cli=off";
+    let filter = "off,throttler::daemon::deliver=info,throttler::daemon::ingest=error";
     let lines = {
         place.run(&["subscriber", "add", "anna", "--email", "anna@example.org"]).ok();
         let daemon = Daemon::start_with(&place, &[("THROTTLER_LOG", filter.to_owned()), ("JOURNAL_STREAM", stream(&place))]);
@@ -84,7 +84,7 @@ fn each_target_has_a_level_of_its_own() {
     };
     for line in lines.lines() {
         let is_receipt = line.starts_with("<6>throttler::daemon::deliver: delivered: ");
-        let is_fault = line.starts_with("<3>throttler::daemon::service: ");
+        let is_fault = line.starts_with("<3>throttler::daemon::ingest: ");
         assert!(is_receipt || is_fault, "{line}");
     }
     let wrong = {
