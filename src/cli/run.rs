@@ -12,7 +12,7 @@ use super::log;
 use super::setup::{Loaded, install_crypto};
 use crate::clock::{Clock, FileClock, SystemClock};
 use crate::config::WebConfig;
-use crate::daemon::{Database, IDLE, Identity, Metrics, Reloading, Reread, Service, StopSignal, Watching};
+use crate::daemon::{Database, IDLE, Identity, Metrics, Reloading, Reread, Service, StopSignal};
 use crate::delivery::UnsubscribeKey;
 use crate::store::{DaemonLock, Store};
 use crate::time::Span;
@@ -32,9 +32,9 @@ const TEST_IDLE: Span = Span::from_millis(2);
 
 Without any configuration it polls the USGS, keeps its state here (or in $STATE_DIRECTORY), and logs what it would send.
 With [web] listen it answers /healthz and /readyz there, and the pages on which recipients unsubscribe.
-It stops in order at SIGTERM or SIGINT, and reads its configuration again at SIGHUP: a bad one is refused, and the one before
-stays. A second daemon on the same database refuses to start. $THROTTLER_LOG sets levels, also for a target alone
-(throttler=info,throttler::daemon::dispatch=debug); the targets are in docs/operations.md.")]
+It stops in order at SIGTERM or SIGINT, and reads its configuration again at SIGHUP.
+$THROTTLER_LOG sets the log's levels, also for a target: throttler::daemon::dispatch=debug.
+A second daemon on the same database refuses to start.")]
 pub(super) struct RunArgs {}
 
 pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
@@ -54,7 +54,7 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     let store = Store::open(&path)?;
     settings.polling.feed = loaded.feed(store.last_generated(&settings.polling.feed.url().to_string())?)?;
     let identity = Identity { database: path, configuration: loaded.path.clone() };
-    let watching = watch::Sender::new(Watching { feed: String::new(), since: clock.now(), stale_after: Span::ZERO });
+    let watching = watch::Sender::new(settings.polling.watched_since(clock.now()));
     let (database, metrics) = (Database::new(store), Arc::new(Metrics::new()));
     let pages = web.map(|(listen, key)| {
         let (database, clock, watching) = (database.clone(), Arc::clone(&clock), watching.subscribe());

@@ -21,9 +21,9 @@ use crate::time::{Span, Timestamp};
   throttler status
   throttler status --format json
 
-It reads the database, its lock, and what the daemon notes of itself every few seconds (throttler.db.daemon.json), whether the
-daemon runs or not, and changes nothing. A feed is stale when its last successful poll, or the making of its content, is longer ago
-than feed.stale_after.")]
+It reads the database, its lock, and the note that the daemon writes beside them, whether the daemon
+runs or not, and changes nothing. A feed is stale when its last successful poll, or the making of
+its content, is longer ago than feed.stale_after.")]
 pub(super) struct StatusArgs {
     #[arg(long, value_enum, default_value_t)]
     format: Format,

@@ -39,7 +39,7 @@ pub struct Service {
     pub clock: Arc<dyn Clock>,
     /// The longest that a stage sleeps: [`IDLE`], or less where the clock does not go as fast as the system's.
     pub idle: Span,
-    /// Is told which feed is watched.
+    /// Which feed is watched; it is told of another.
     pub watching: watch::Sender<Watching>,
     pub metrics: Arc<Metrics>,
 }
@@ -111,6 +111,11 @@ impl StoreTrouble {
             tracing::error!("nothing is {} until this is mended: {line}", self.stage);
             self.told = Some(line);
         }
+    }
+
+    /// What does not happen, and why, while it lasts.
+    fn lasting(&self) -> (&'static str, Option<String>) {
+        (self.stage, self.told.clone())
     }
 
     fn is_over(&mut self) {
@@ -214,8 +219,7 @@ struct Ingesting {
 
 impl Ingesting {
     fn new(polling: Polling, database: Database, clock: Arc<dyn Clock>, watching: watch::Sender<Watching>) -> Ingesting {
-        let Polling { feed, rules, gaps, vanished, poll, stale_after } = polling;
-        watching.send_replace(Watching { feed: feed.url().to_string(), since: clock.now(), stale_after });
+        let Polling { feed, rules, gaps, vanished, poll, .. } = polling;
         Ingesting {
             ingester: Ingester { feed, rules, database, clock, gaps, vanished },
             poll,
@@ -228,12 +232,11 @@ impl Ingesting {
     /// Takes over other settings: how much of a pause is left under them. Another feed is polled at once.
     fn take_over(&mut self, polling: Polling, left: Span) -> Span {
         self.poll = polling.poll;
-        let stale_after = polling.stale_after;
+        let watched = polling.watched_since(self.ingester.clock.now());
         let is_other = self.ingester.take_over(polling);
-        let (feed, now) = (self.ingester.feed.url().to_string(), self.ingester.clock.now());
         self.watch.watching.send_modify(|watching| {
-            let since = if is_other { now } else { watching.since };
-            *watching = Watching { feed, since, stale_after };
+            let since = if is_other { watched.since } else { watching.since };
+            *watching = Watching { since, ..watched };
         });
         if is_other {
             (self.failures, self.watch.freshness) = (0, Freshness::Fresh);
@@ -291,6 +294,7 @@ async fn keep_ingesting(
             () = stop.stopped() => return,
         };
         let mut left = ingesting.pause_after(polled, since_start.elapsed(), shared);
+        shared.vitals.trouble(ingesting.trouble.lasting());
         ingesting.watch.look(&ingesting.ingester).await;
         while left > Span::ZERO {
             shared.vitals.turn(Stage::Ingest).await;
@@ -354,6 +358,7 @@ async fn keep_dispatching(shared: &Shared, mut stop: StopSignal) {
                 STORE_RETRY
             }
         };
+        shared.vitals.trouble(trouble.lasting());
         tokio::select! {
             () = sleep(pause.to_std()) => {}
             () = shared.nudges.dispatch.notified() => {}
@@ -424,6 +429,7 @@ async fn keep_delivering(
                 STORE_RETRY
             }
         };
+        shared.vitals.trouble(trouble.lasting());
         tokio::select! {
             // What ended cannot be written while the database fails: it waits.
             () = deliverer.one_ended(), if works => {}

@@ -39,6 +39,14 @@ pub struct Polling {
     pub stale_after: Span,
 }
 
+impl Polling {
+    /// What is watched under these settings.
+    #[must_use]
+    pub fn watched_since(&self, since: Timestamp) -> Watching {
+        Watching { feed: self.feed.url().to_string(), since, stale_after: self.stale_after }
+    }
+}
+
 /// Of the channels.
 pub struct Sending {
     pub delivery: Arc<Delivery>,

@@ -1,5 +1,6 @@
 //! The daemon's vital signs as others see them: signs of life and a line for systemd, and a note beside the database.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -43,12 +44,14 @@ struct Signs {
     told: Option<Span>,
     line: String,
     reload: Option<Reload>,
+    /// What does not happen, and why.
+    troubles: BTreeMap<&'static str, String>,
 }
 
 impl Vitals {
     pub fn new(identity: Identity, database: Database, clock: Arc<dyn Clock>, watching: watch::Receiver<Watching>) -> Vitals {
         let (started_at, pulse) = (clock.now(), Pulse::new(systemd::watchdog()));
-        let signs = Signs { pulse, told: None, line: String::new(), reload: None };
+        let signs = Signs { pulse, told: None, line: String::new(), reload: None, troubles: BTreeMap::new() };
         let since_start = Stopwatch::start();
         Vitals { identity, database, clock, watching, started_at, since_start, signs: Mutex::new(signs) }
     }
@@ -78,6 +81,15 @@ impl Vitals {
                 systemd::status(&line);
             }
             self.note(None).await;
+        }
+    }
+
+    /// Whether the database keeps a stage from its work, and how.
+    pub fn trouble(&self, (stage, fault): (&'static str, Option<String>)) {
+        let troubles = &mut self.signs().troubles;
+        match fault {
+            Some(fault) => drop(troubles.insert(stage, fault)),
+            None => drop(troubles.remove(stage)),
         }
     }
 
@@ -131,11 +143,15 @@ impl Vitals {
             }
             Err(fault) => format!("the database does not answer: {}", with_causes(&fault)),
         };
-        let refused = self.signs().reload.clone().filter(|reload| !reload.applied);
+        let (refused, trouble) = {
+            let signs = self.signs();
+            let trouble = signs.troubles.iter().next().map(|(stage, fault)| format!("; nothing is {stage}: {fault}"));
+            (signs.reload.clone().filter(|reload| !reload.applied), trouble.unwrap_or_default())
+        };
         let refused = refused.map_or_else(String::new, |Reload { at, detail, .. }| {
             format!("; the configuration as it was at {at} is refused: {}", detail.unwrap_or_default())
         });
-        one_line(&format!("{standing}{refused}"), MAX_LINE_CHARS)
+        one_line(&format!("{standing}{trouble}{refused}"), MAX_LINE_CHARS)
     }
 
     async fn note(&self, stopped_at: Option<Timestamp>) {

@@ -15,8 +15,8 @@ type Labels = BTreeMap<String, String>;
 #[derive(Debug, Default)]
 struct Family {
     kind: String,
-    /// With the sample's full name.
-    samples: Vec<(String, Labels, f64)>,
+    /// With the sample's full name, and its value as it stands there.
+    samples: Vec<(String, Labels, String)>,
 }
 
 /// Reads the text format 0.0.4 and accepts nothing else.
@@ -45,7 +45,7 @@ fn parse(text: &str) -> BTreeMap<String, Family> {
             let end = name.strip_prefix(current.as_str()).expect(line);
             let is_good = end.is_empty() != (family.kind == "histogram") && ["", "_bucket", "_sum", "_count"].contains(&end);
             assert!(is_good && seen.insert(series.to_owned()), "{line}");
-            family.samples.push((name.to_owned(), labels, value.parse().expect(line)));
+            family.samples.push((name.to_owned(), labels, value.to_owned()));
         }
     }
     families
@@ -64,7 +64,8 @@ fn check(name: &str, family: &Family) {
     assert!(!name.contains("_ms") && !name.contains("milli") && !name.contains("minutes"), "base units: {name}");
     assert!(!family.samples.is_empty(), "{name}");
     for (_, labels, value) in &family.samples {
-        assert!(labels.keys().all(|label| is_snake(label)) && (*value >= 0.0), "{name}: {labels:?}");
+        assert!(labels.keys().all(|label| is_snake(label)), "{name}: {labels:?}");
+        assert!(value.parse::<f64>().is_ok_and(|value| value >= 0.0), "{name}: {value}");
     }
     if family.kind == "histogram" {
         assert!(name.ends_with("_seconds"), "{name}");
@@ -73,25 +74,31 @@ fn check(name: &str, family: &Family) {
 }
 
 fn check_histogram(name: &str, family: &Family) {
-    let mut series: BTreeMap<Labels, Vec<(f64, f64)>> = BTreeMap::new();
+    let mut series: BTreeMap<Labels, Vec<(f64, u64)>> = BTreeMap::new();
     for (sample, labels, value) in family.samples.iter().filter(|(sample, ..)| sample.ends_with("_bucket")) {
         let mut labels = labels.clone();
         let bound = labels.remove("le").expect(sample).parse().expect("a bound");
-        series.entry(labels).or_default().push((bound, *value));
+        series.entry(labels).or_default().push((bound, value.parse().expect("a count")));
     }
     for (labels, buckets) in series {
         assert!(buckets.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1), "{name}: bounds rise, counts are cumulative: {buckets:?}");
         let (last, all) = *buckets.last().expect("buckets");
-        assert!(last.is_infinite() && value(family, "_count", &labels) == all, "{name}: {labels:?}");
-        assert!(value(family, "_sum", &labels) >= 0.0);
+        assert!(last.is_infinite() && count(family, "_count", &labels) == all, "{name}: {labels:?}");
+        assert!(family.samples.iter().any(|(sample, of, _)| sample.ends_with("_sum") && *of == labels), "{name}: {labels:?}");
     }
 }
 
-fn value(family: &Family, end: &str, labels: &Labels) -> f64 {
-    let found: Vec<f64> =
-        family.samples.iter().filter(|(name, of, _)| name.ends_with(end) && of == labels).map(|(.., value)| *value).collect();
-    assert_eq!(found.len(), 1, "{end} {labels:?}");
-    found[0]
+/// The whole number of the one sample with this end of its name and these labels.
+fn count(family: &Family, end: &str, labels: &Labels) -> u64 {
+    let found: Vec<&String> =
+        family.samples.iter().filter(|(name, of, _)| name.ends_with(end) && of == labels).map(|(.., value)| value).collect();
+    let [value] = found[..] else { panic!("{end} {labels:?}: {found:?}") };
+    value.parse().expect("a count")
+}
+
+/// The sum of all samples.
+fn sum(family: &Family) -> u64 {
+    family.samples.iter().map(|(.., value)| value.parse::<u64>().expect("a count")).sum()
 }
 
 fn labels(pairs: &[(&str, &str)]) -> Labels {
@@ -152,49 +159,53 @@ async fn what_is_exposed_is_strict_and_equals_the_ledger() {
     place.write("feed.geojson", "<html>");
     wait_for("a failed poll", || log(&place).contains("an HTML page").then_some(()));
 
-    let found = scrape(&place);
+    // Between two moments at which nothing is under way and as much was attempted, nothing was.
+    let settled = || number(&place, "SELECT sum(attempts) FROM outbox HAVING sum(status = 'leased') = 0");
+    let (found, attempts) = wait_for("a moment without attempts", || {
+        let (before, found) = (settled()?, scrape(&place));
+        (settled()? == before).then_some((found, before.unsigned_abs()))
+    });
     for (name, family) in &found {
         check(name, family);
     }
-    let one = |family: &str, pairs: &[(&str, &str)]| value(&found[family], "", &labels(pairs));
+    let one = |family: &str, pairs: &[(&str, &str)]| count(&found[family], "", &labels(pairs));
 
     let expected = ledger(&place, &limiters);
     for (_, labels, value) in &found["throttler_decisions_total"].samples {
-        assert_eq!(*value, expected.get(labels).copied().unwrap_or(0) as f64, "{labels:?}");
+        assert_eq!(value.parse(), Ok(expected.get(labels).copied().unwrap_or(0)), "{labels:?}");
     }
     assert_eq!(found["throttler_decisions_total"].samples.len(), 7 * 6, "every combination, also those of nothing");
-    let decided = expected.values().sum::<u64>();
-    assert!(decided >= 10 && expected.keys().any(|labels| labels["outcome"] == "withheld"), "{expected:?}");
-    let chunks = value(&found["throttler_decision_duration_seconds"], "_count", &Labels::new());
-    assert_eq!(chunks, 3.0 + one("throttler_events_total", &[("change", "revised")]), "an event a chunk, each time");
+    assert!(
+        expected.values().sum::<u64>() >= 10 && expected.keys().any(|labels| labels["outcome"] == "withheld"),
+        "{expected:?}"
+    );
+    let chunks = count(&found["throttler_decision_duration_seconds"], "_count", &Labels::new());
+    assert_eq!(chunks, 3 + one("throttler_events_total", &[("change", "revised")]), "an event a chunk, each time");
 
-    let rows = |sql: &str| number(&place, &format!("SELECT {sql} FROM outbox")).expect("a number") as f64;
-    let attempts = |channel: &str| -> f64 {
-        let of = |(_, labels, value): &(String, Labels, f64)| (labels["channel"] == channel).then_some(*value);
-        found["throttler_attempts_total"].samples.iter().filter_map(of).sum()
-    };
-    assert_eq!(attempts("email") + attempts("webhook"), rows("sum(attempts)"));
+    let rows = |what: &str| number(&place, &format!("SELECT {what} FROM outbox")).expect("a number").unsigned_abs();
+    assert_eq!(sum(&found["throttler_attempts_total"]), attempts);
     for (channel, is) in [("email", "="), ("webhook", "<>")] {
-        let delivered = one("throttler_attempts_total", &[("channel", channel), ("result", "delivered")]);
-        assert_eq!(delivered, rows(&format!("sum(status = 'delivered' AND channel {is} 'email')")), "{channel}");
+        let of = |result| one("throttler_attempts_total", &[("channel", channel), ("result", result)]);
+        assert_eq!(of("delivered"), rows(&format!("sum(status = 'delivered' AND channel {is} 'email')")), "{channel}");
+        let attempts: u64 = ["delivered", "transient", "permanent"].map(of).iter().sum();
         let labels = labels(&[("channel", channel)]);
-        assert_eq!(value(&found["throttler_attempt_duration_seconds"], "_count", &labels), attempts(channel), "{channel}");
+        assert_eq!(count(&found["throttler_attempt_duration_seconds"], "_count", &labels), attempts, "{channel}");
         // Updates have no latency.
-        let alerts =
-            rows(&format!("sum(status = 'delivered' AND channel {is} 'email' AND alert ->> '$.content.event' IS NOT NULL)"));
-        assert_eq!(value(&found["throttler_alert_latency_seconds"], "_count", &labels), alerts, "{channel}");
+        let alerts = format!("sum(status = 'delivered' AND channel {is} 'email' AND alert ->> '$.content.event' IS NOT NULL)");
+        assert_eq!(count(&found["throttler_alert_latency_seconds"], "_count", &labels), rows(&alerts), "{channel}");
     }
     assert_eq!(one("throttler_attempts_total", &[("channel", "webhook"), ("result", "permanent")]), rows("sum(status = 'dead')"));
-    assert!(one("throttler_attempts_total", &[("channel", "webhook"), ("result", "transient")]) >= 1.0);
-    let updates: f64 = found["throttler_updates_total"].samples.iter().map(|(.., value)| value).sum();
-    assert_eq!(updates, number(&place, "SELECT count(*) FROM updates").expect("a number") as f64);
+    assert!(one("throttler_attempts_total", &[("channel", "webhook"), ("result", "transient")]) > 0);
+    let updates = number(&place, "SELECT count(*) FROM updates").expect("a number").unsigned_abs();
+    assert_eq!(sum(&found["throttler_updates_total"]), updates);
 
-    assert_eq!(one("throttler_events_total", &[("change", "new")]), 3.0);
-    assert_eq!(one("throttler_events_total", &[("change", "revised")]), 1.0);
-    assert_eq!(one("throttler_polls_total", &[("result", "failed")]), 1.0);
-    let polls: f64 = found["throttler_polls_total"].samples.iter().map(|(.., value)| value).sum();
-    assert_eq!(value(&found["throttler_poll_duration_seconds"], "_count", &Labels::new()), polls);
-    assert_eq!((one("throttler_events_known", &[]), one("throttler_database_up", &[])), (3.0, 1.0));
+    for (change, times) in [("new", 3), ("revised", 1), ("merged", 0), ("withdrawn", 0)] {
+        assert_eq!(one("throttler_events_total", &[("change", change)]), times, "{change}");
+    }
+    assert_eq!(one("throttler_polls_total", &[("result", "failed")]), 1);
+    let polls = count(&found["throttler_poll_duration_seconds"], "_count", &Labels::new());
+    assert_eq!(polls, sum(&found["throttler_polls_total"]));
+    assert_eq!((one("throttler_events_known", &[]), one("throttler_database_up", &[])), (3, 1));
 
     // No name of a subscriber, a host or an event is a label.
     for (_, labels, _) in found.values().flat_map(|family| &family.samples) {
