@@ -2,22 +2,35 @@
 //! things stand, reloads, the stop.
 
 use std::os::unix::net::UnixDatagram;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use rusqlite::Connection;
 
 use crate::daemon::{Daemon, log, mails, number, place, wait_for_first_poll};
 use crate::place::{Place, quake, wait_for};
-use crate::receiver::Receiver;
+use crate::receiver;
 
-/// Where systemd listens.
-struct Manager(UnixDatagram);
+/// The most messages that are heard in wait of one.
+const PATIENCE: usize = 3_000;
+
+/// In systemd's place: it takes every message when it comes, as nobody who notifies may be kept waiting.
+struct Manager(Receiver<Vec<String>>);
 
 impl Manager {
     fn listen(place: &Place) -> Manager {
         let socket = UnixDatagram::bind(place.path("notify")).expect("a socket");
-        socket.set_read_timeout(Some(Duration::from_mins(1))).expect("a deadline");
-        Manager(socket)
+        let (send, receive) = channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4_096];
+            while let Ok(length) = socket.recv(&mut buffer) {
+                let text = std::str::from_utf8(&buffer[..length]).expect("UTF-8");
+                if send.send(text.lines().map(str::to_owned).collect()).is_err() {
+                    return;
+                }
+            }
+        });
+        Manager(receive)
     }
 
     /// A daemon that is to give this manager a sign of life five times a second.
@@ -27,26 +40,28 @@ impl Manager {
 
     /// The next message, in its lines.
     fn message(&self) -> Vec<String> {
-        let mut buffer = [0; 4_096];
-        let length = self.0.recv(&mut buffer).expect("a message within a minute");
-        let text = std::str::from_utf8(&buffer[..length]).expect("UTF-8");
-        text.lines().map(str::to_owned).collect()
+        self.0.recv_timeout(Duration::from_mins(1)).expect("a message within a minute")
     }
 
     /// The messages up to the first with a line that begins so.
     fn hear(&self, word: &str) -> Vec<Vec<String>> {
-        let mut heard = vec![self.message()];
-        while !heard.last().is_some_and(|message| message.iter().any(|line| line.starts_with(word))) {
+        self.hear_until(word, |line| line.starts_with(word))
+    }
+
+    fn hear_until(&self, what: &str, is_it: impl Fn(&str) -> bool) -> Vec<Vec<String>> {
+        let mut heard = Vec::new();
+        while heard.len() < PATIENCE {
             heard.push(self.message());
+            if heard.last().is_some_and(|message| message.iter().any(|line| is_it(line))) {
+                return heard;
+            }
         }
-        heard
+        panic!("{what} did not come: {heard:?}");
     }
 
     /// Lets go of what has come, and hears so many signs of life after it.
     fn hear_signs_of_life(&self, count: usize) {
-        self.0.set_nonblocking(true).expect("it does not wait");
-        while self.0.recv(&mut [0; 4_096]).is_ok() {}
-        self.0.set_nonblocking(false).expect("it waits");
+        self.0.try_iter().for_each(drop);
         for _ in 0..count {
             self.hear("WATCHDOG=1");
         }
@@ -69,11 +84,8 @@ fn systemd_is_told_when_it_is_ready_how_things_stand_and_when_it_stops() {
     let first = manager.message();
     assert_eq!(first[0], "READY=1", "nothing before it: {first:?}");
     assert!(first[1].starts_with("STATUS=polls file://") && first[1].ends_with(" every 50ms"), "{first:?}");
-    let said = |end: &str| loop {
-        let status = manager.hear("STATUS=").pop().expect("a message").remove(0);
-        if status.starts_with("STATUS=feed fresh (polled 20") && status.ends_with(end) {
-            break;
-        }
+    let said = |end: &str| {
+        manager.hear_until(end, |line| line.starts_with("STATUS=feed fresh (polled 20") && line.ends_with(end));
     };
     said("Z), 0 to decide, 0 waiting, 1 subscriber");
     place.run(&["subscriber", "add", "ben", "--email", "ben@example.org"]).ok();
@@ -113,10 +125,8 @@ fn it_gives_signs_of_life_also_when_there_is_nothing_to_do_polls_fail_or_the_dat
     other.execute_batch("BEGIN IMMEDIATE").expect("locked");
     place.feed(&[quake("us1", 7.0)]);
     wait_for("a complaint", || log(&place).contains("nothing is recorded until this is mended: ").then_some(()));
+    manager.hear_until("a line about it", |line| line.starts_with("STATUS=") && line.contains("database is locked"));
     manager.hear_signs_of_life(1);
-    while !manager.hear("STATUS=").iter().flatten().any(|line| line.contains(": cannot ") && line.contains("database is locked"))
-    {
-    }
     other.execute_batch("ROLLBACK").expect("unlocked");
     assert_eq!(daemon.stop().code(), Some(0));
 }
@@ -199,7 +209,7 @@ fn a_reload_takes_over_a_good_configuration_and_refuses_a_bad_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn reloads_in_the_middle_of_deliveries_lose_and_double_nothing() {
     const SUBSCRIBERS: usize = 40;
-    let (place, receiver) = (place(), Receiver::start().await);
+    let (place, receiver) = (place(), receiver::Receiver::start().await);
     for at in 0..SUBSCRIBERS {
         let url = format!("http://127.0.0.1:{}/s{at}", receiver.port);
         place.run(&["subscriber", "add", &format!("s{at}"), "--webhook", &url]).ok();
