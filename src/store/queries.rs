@@ -203,11 +203,11 @@ mod tests {
                 "BACKLOG",
                 BACKLOG,
                 vec![
-                    "SCAN events USING COVERING INDEX events_to_dispatch",
+                    "SCAN events USING INDEX events_to_dispatch",
                     "SCAN outbox USING COVERING INDEX outbox_due",
                     "SCAN outbox USING COVERING INDEX outbox_leased",
                     // The subscribers are counted one by one.
-                    "SCAN subscribers",
+                    "SCAN subscribers USING INDEX subscribers_by_name",
                 ],
                 false,
             ),
