@@ -24,8 +24,9 @@ const UNKNOWN: &str = "unknown";
 /// How a poll ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Polled {
-    /// Something was recorded.
-    Changed,
+    /// There was content to record, be it known or not.
+    Fresh,
+    /// The feed said, or was seen, to be as it was.
     Unchanged,
     /// The feed could not be read.
     Failed,
@@ -228,11 +229,11 @@ fn histograms(registry: &Registry, name: &str, help: &str, bounds: &[f64], chann
 }
 
 impl Polled {
-    const ALL: [Polled; 4] = [Polled::Changed, Polled::Unchanged, Polled::Failed, Polled::Unrecorded];
+    const ALL: [Polled; 4] = [Polled::Fresh, Polled::Unchanged, Polled::Failed, Polled::Unrecorded];
 
     const fn name(self) -> &'static str {
         match self {
-            Polled::Changed => "changed",
+            Polled::Fresh => "fresh",
             Polled::Unchanged => "unchanged",
             Polled::Failed => "failed",
             Polled::Unrecorded => "unrecorded",

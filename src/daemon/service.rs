@@ -251,7 +251,7 @@ impl Ingesting {
             Ok(brought) => {
                 self.failures = 0;
                 self.trouble.is_over();
-                shared.metrics.polled(if brought.is_some() { Polled::Changed } else { Polled::Unchanged }, took);
+                shared.metrics.polled(if brought.is_some() { Polled::Fresh } else { Polled::Unchanged }, took);
                 if let Some(brought) = &brought {
                     shared.metrics.ingested(brought);
                 }

@@ -10,6 +10,7 @@ use rusqlite::Connection;
 use crate::daemon::{Daemon, log, mails, number, place, wait_for_first_poll};
 use crate::place::{Place, quake, wait_for};
 use crate::receiver;
+use crate::smtp_server::{Script, Server};
 
 /// The most messages that are heard in wait of one.
 const PATIENCE: usize = 3_000;
@@ -239,4 +240,27 @@ async fn reloads_in_the_middle_of_deliveries_lose_and_double_nothing() {
     assert_eq!((ids.len(), receiver.requests().len()), (all, all), "each once");
     assert_eq!(number(&place, "SELECT count(*) FROM outbox WHERE attempts <> 1 OR status <> 'delivered'"), Some(0));
     assert_eq!(log(&place).matches("the configuration was read again and holds from now on").count(), 10);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_reads_the_password_beside_the_configuration_again() {
+    let server = Server::start(Script { login: Some(("alerts", "s3cret")), ..Script::default() }).await;
+    let place = place();
+    let mail = format!("smtp = \"file://{}\"", place.path("mail").display());
+    let relay =
+        format!("smtp = \"smtp://127.0.0.1:{}\"\nsmtp_username = \"alerts\"\nsmtp_password_file = \"password\"", server.port);
+    reconfigure(&place, &mail, &relay);
+    place.write("password", "mistyped\n");
+    place.run(&["subscriber", "add", "anna", "--email", "anna@example.org"]).ok();
+    let daemon = Daemon::start(&place);
+    wait_for_first_poll(&place);
+    place.feed(&[quake("us1", 5.1)]);
+    wait_for("the refused login", || log(&place).contains("refused the login").then_some(()));
+    place.replace("password", "s3cret\n");
+    daemon.signal("HUP");
+    wait_for("the reload", || log(&place).contains("the configuration was read again").then_some(()));
+    place.feed(&[quake("us2", 5.2), quake("us1", 5.1)]);
+    wait_for("a mail", || (!server.mails().is_empty()).then_some(()));
+    assert_eq!(daemon.stop().code(), Some(0));
+    assert!(!log(&place).contains("s3cret") && !log(&place).contains("mistyped"), "{}", log(&place));
 }
