@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::Event;
 use crate::identity::Change;
+use crate::notice::{Notice, OPERATOR};
 use crate::rate::Rate;
 use crate::revision::before_and_after;
 use crate::time::{Span, Timestamp};
@@ -18,7 +19,7 @@ pub const MAX_DIGEST_EVENTS: usize = 50;
 pub struct Alert {
     /// The same at every attempt, so that a receiver can drop a repeat: the email's Message-ID, the webhook's id.
     pub id: String,
-    /// The subscriber's name.
+    /// The subscriber's name; [`OPERATOR`] of a notice.
     pub subscriber: String,
     pub created_at: Timestamp,
     pub content: Content,
@@ -48,6 +49,8 @@ pub enum Content {
     Withdrawal { event: Box<Event>, of: First },
     /// A test of the subscription that the operator asked for, with an event that never happened.
     Exercise(Box<Event>),
+    /// To the operator, about the service itself.
+    Notice(Notice),
 }
 
 /// The message that first told a subscriber of an event.
@@ -109,6 +112,19 @@ impl Alert {
         Alert { id, subscriber, created_at: now, content, explanation, unsubscribe_url: None }
     }
 
+    /// A message to the operator.
+    #[must_use]
+    pub fn notice(id: String, notice: Notice, explanation: Explanation, now: Timestamp) -> Alert {
+        let content = Content::Notice(notice);
+        Alert { id, subscriber: OPERATOR.to_owned(), created_at: now, content, explanation, unsubscribe_url: None }
+    }
+
+    /// Whether it is to the operator, who has no subscription to leave.
+    #[must_use]
+    pub fn is_notice(&self) -> bool {
+        matches!(self.content, Content::Notice(_))
+    }
+
     /// One line for people: a subject, a log line.
     #[must_use]
     pub fn title(&self) -> String {
@@ -124,6 +140,7 @@ impl Alert {
             Content::Exercise(event) => format!("EXERCISE: {}", event.title()),
             Content::Update(update) => update.title(),
             Content::Withdrawal { event, .. } => format!("WITHDRAWN: {}", event.title()),
+            Content::Notice(notice) => notice.title(),
         }
     }
 
@@ -133,7 +150,7 @@ impl Alert {
         match &self.content {
             Content::Update(update) => Some(&update.of.id),
             Content::Withdrawal { of, .. } => Some(&of.id),
-            Content::Event { .. } | Content::Digest(_) | Content::Exercise(_) => None,
+            Content::Event { .. } | Content::Digest(_) | Content::Exercise(_) | Content::Notice(_) => None,
         }
     }
 
@@ -144,6 +161,7 @@ impl Alert {
             Content::Event { event, .. } | Content::Withdrawal { event, .. } | Content::Exercise(event) => Some(event),
             Content::Digest(digest) => digest.events.first(),
             Content::Update(update) => Some(&update.event),
+            Content::Notice(_) => None,
         }
     }
 }

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use crate::event::Magnitude;
 use crate::identity::unlinked::Likeness;
 use crate::news::FirstRun;
+use crate::notice::Topic;
 use crate::rate::Rate;
 use crate::time::Span;
 
@@ -30,6 +31,7 @@ pub struct Config {
     pub email: EmailConfig,
     pub webhook: WebhookConfig,
     pub web: WebConfig,
+    pub operator: OperatorConfig,
 }
 
 /// `[feed]`
@@ -96,6 +98,22 @@ pub struct WebConfig {
     pub base_url: Option<String>,
 }
 
+/// `[operator]`
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OperatorConfig {
+    /// Where notices go; without either there are none.
+    pub email: Option<String>,
+    pub webhook: Option<String>,
+    /// The form of the webhook's messages.
+    pub preset: String,
+    /// Holds what signs them.
+    pub webhook_secret_file: Option<PathBuf>,
+    pub notices: Vec<Topic>,
+    /// Messages in any hour; what comes beyond is told by the next.
+    pub max_per_hour: u32,
+}
+
 /// Why a file is not a configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -132,9 +150,22 @@ impl Default for FeedConfig {
     }
 }
 
+impl Default for OperatorConfig {
+    fn default() -> OperatorConfig {
+        OperatorConfig {
+            email: None,
+            webhook: None,
+            preset: "json".into(),
+            webhook_secret_file: None,
+            notices: Topic::ALL.to_vec(),
+            max_per_hour: 6,
+        }
+    }
+}
+
 /// The known keys, a section at a time; the empty section is the top level.
-const KEYS: [(&str, &[&str]); 5] = [
-    ("", &["database", "feed", "email", "webhook", "web"]),
+const KEYS: [(&str, &[&str]); 6] = [
+    ("", &["database", "feed", "email", "webhook", "web", "operator"]),
     (
         "feed",
         &[
@@ -158,6 +189,7 @@ const KEYS: [(&str, &[&str]); 5] = [
     ("email", &["from", "smtp", "smtp_username", "smtp_password_file", "smtp_ca_file", "max_per_second"]),
     ("webhook", &["allow_private", "max_per_second_per_host", "hosts"]),
     ("web", &["listen", "public", "base_url"]),
+    ("operator", &["email", "webhook", "preset", "webhook_secret_file", "notices", "max_per_hour"]),
 ];
 
 impl Config {
@@ -276,6 +308,14 @@ mod tests {
             ("[webhook]\nallow_private = 1\n", "throttler.toml:2: allow_private: invalid type: integer `1`, expected a boolean"),
             ("[feed]\nmin_magnitude = \"5\"\n", "throttler.toml:2: min_magnitude: invalid type: string \"5\", expected a number"),
             ("[web]\nlisten = \"8080\"\n", "throttler.toml:2: listen: expected an IP address and a port like 127.0.0.1:8080"),
+            (
+                "[operator]\nnotices = [\"stale-feed\", \"all\"]\n",
+                "throttler.toml:2: notices: 'all' is not a notice: expected stale-feed, dead-destination or sustained-withholding",
+            ),
+            (
+                "[operator]\nmail = \"a@b.c\"\n",
+                "throttler.toml: unknown key 'operator.mail'; the nearest known one is 'operator.email'",
+            ),
             ("feed = 5\n", "throttler.toml:1: feed: invalid type: integer `5`, expected a table like [feed]"),
         ] {
             assert_eq!(parse(text), Err(message.to_owned()));

@@ -14,6 +14,7 @@ pub mod identity;
 pub mod interest;
 pub mod limiter;
 pub mod news;
+pub mod notice;
 pub mod plain;
 pub mod plan;
 pub mod quiet;

@@ -311,12 +311,18 @@ fn digest(held: &[Held], due: &[usize]) -> Digest {
 #[must_use]
 pub fn explain(subscriber: &Subscriber, limiter: &Limiter, reason: String, now: Timestamp) -> Explanation {
     let policy = &subscriber.policy;
-    let outlook = limiter.outlook(now, policy.request(None));
+    explain_limit(limiter, policy.request(None), policy.promise().to_string(), reason, now)
+}
+
+/// The end of a message under this limiter, which promises `promise` and is asked for `request` each time.
+#[must_use]
+pub fn explain_limit(limiter: &Limiter, request: Request, promise: String, reason: String, now: Timestamp) -> Explanation {
+    let (limit, outlook) = (limiter.limit(), limiter.outlook(now, request));
     Explanation {
         reason,
-        promise: policy.promise().to_string(),
-        rate: policy.limit.rate(),
-        burst: policy.limit.burst().into(),
+        promise,
+        rate: limit.rate(),
+        burst: limit.burst().into(),
         remaining: outlook.remaining,
         retry_at: outlook.retry_at.unwrap_or(outlook.reset_at),
         reset_at: outlook.reset_at,

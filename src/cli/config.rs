@@ -7,6 +7,8 @@ use super::failure::Failure;
 use super::output;
 use super::setup::{Loaded, install_crypto};
 use crate::config::DEFAULT;
+use crate::daemon::Operator;
+use crate::plain::without_url_secrets;
 
 #[derive(Subcommand)]
 pub(super) enum ConfigCommand {
@@ -40,6 +42,7 @@ fn check(global: &Global) -> Result<(), Failure> {
     loaded.check_delivery()?;
     let base = loaded.check_web()?;
     loaded.egress()?;
+    let operator = loaded.operator()?;
     let source = loaded.path.as_ref().map_or("no file, only defaults".to_owned(), |path| path.display().to_string());
     let email = loaded.config.email.smtp.as_deref().unwrap_or("none: what would be sent is logged");
     let rows = [
@@ -61,6 +64,18 @@ fn check(global: &Global) -> Result<(), Failure> {
                 (Some(listen), Some(base)) => format!("{listen}, which recipients reach as {base}"),
             },
         ),
+        ("notices", operator.as_ref().map_or_else(|| "none: the log tells the operator".to_owned(), notices)),
     ];
     output::print(&format!("The configuration is in order.\n\n{}", output::pairs(&rows)))
+}
+
+/// Which notices go where, and how many.
+fn notices(operator: &Operator) -> String {
+    let topics: Vec<&str> = operator.topics.iter().map(|topic| topic.name()).collect();
+    let places = operator.contacts.iter().map(|contact| {
+        let place = without_url_secrets(&contact.destination.to_string());
+        if contact.preset.is_standard() { place } else { format!("{place} ({})", contact.preset) }
+    });
+    let (what, places) = (if topics.is_empty() { "none".to_owned() } else { topics.join(", ") }, places.collect::<Vec<_>>());
+    format!("{what}; to {}; {}", places.join(" and "), operator.limit.promise())
 }

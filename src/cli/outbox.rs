@@ -9,7 +9,7 @@ use super::output::{self, Format, Side};
 use super::setup::open_existing_store;
 use crate::clock::{Clock, SystemClock};
 use crate::plain::one_line;
-use crate::store::{DeliveryStatus, OutboxRow, Store, SubscriberKey};
+use crate::store::{DeliveryStatus, NoticeRow, OutboxRow, Store, SubscriberKey};
 use crate::subscriber::{Standing, SubscriberName};
 
 /// The longest answer in a table, in characters; JSON has all of it.
@@ -36,7 +36,8 @@ const LIST_EXAMPLES: &str = "Examples:
   throttler outbox list --status all --format json
 
 Due messages stand in the order in which they leave: the largest magnitude first. A channel is the mail relay (email) or
-one webhook host; a subscriber who is paused or disabled gets nothing until it is resumed.";
+one webhook host; a subscriber who is paused or disabled gets nothing until it is resumed. Notices to the operator come last, and
+not with --subscriber.";
 
 const RETRY_EXAMPLES: &str = "Examples:
   throttler outbox retry k3v9x1-4-17
@@ -101,16 +102,26 @@ fn list(store: &Store, args: &ListArgs) -> Result<(), Failure> {
     let key = key_of(store, args.subscriber.as_ref())?;
     let mut counts = Vec::new();
     let mut rows = Vec::new();
+    let (mut notice_counts, mut notices) = (Vec::new(), Vec::new());
     for status in statuses {
         counts.push((status, store.count_outbox(status, key)?));
         rows.extend(store.outbox(status, key, args.limit as usize)?);
+        if key.is_none() {
+            notice_counts.push((status, store.count_notices(status)?));
+            notices.extend(store.notices(status, args.limit as usize)?);
+        }
     }
     if args.format == Format::Json {
-        let counts: serde_json::Map<_, _> =
-            counts.iter().map(|(status, count)| (status.name().to_owned(), json!(count))).collect();
-        return output::print_json(
-            &json!({ "backup_at": store.backup_at()?, "counts": counts, "deliveries": rows.iter().map(as_json).collect::<Vec<_>>() }),
-        );
+        let by_status = |counts: &[(DeliveryStatus, u64)]| -> serde_json::Map<_, _> {
+            counts.iter().map(|(status, count)| (status.name().to_owned(), json!(count))).collect()
+        };
+        return output::print_json(&json!({
+            "backup_at": store.backup_at()?,
+            "counts": by_status(&counts),
+            "deliveries": rows.iter().map(as_json).collect::<Vec<_>>(),
+            "notice_counts": by_status(&notice_counts),
+            "notices": notices.iter().map(notice_as_json).collect::<Vec<_>>(),
+        }));
     }
     let note = store.backup_at()?.map_or_else(String::new, |at| {
         format!(
@@ -118,7 +129,7 @@ fn list(store: &Store, args: &ListArgs) -> Result<(), Failure> {
              `throttler outbox drop` ends what shall not be sent a second time.\n"
         )
     });
-    output::print(&(note + &as_text(&counts, &rows)))
+    output::print(&(note + &as_text(&counts, &rows) + &notices_as_text(&notice_counts, &notices)))
 }
 
 /// The statuses in the order in which they are shown, each once.
@@ -158,11 +169,60 @@ fn as_json(row: &OutboxRow) -> serde_json::Value {
     })
 }
 
-fn as_text(counts: &[(DeliveryStatus, u64)], rows: &[OutboxRow]) -> String {
+fn notice_as_json(row: &NoticeRow) -> serde_json::Value {
+    json!({
+        "id": row.id,
+        "way": row.way.name(),
+        "status": row.status.name(),
+        "title": row.title.as_ref().ok(),
+        "attempts": row.attempts,
+        "created_at": row.created_at,
+        "due_at": row.due_at,
+        "lease_until": row.lease_until,
+        "retried_at": row.retried_at,
+        "settled_at": row.settled_at,
+        "last_answer": row.detail,
+    })
+}
+
+/// How many there are of each status, of which so many are shown.
+fn summary(counts: &[(DeliveryStatus, u64)], shown: usize) -> String {
     let total: u64 = counts.iter().map(|(_, count)| count).sum();
     let each: Vec<String> = counts.iter().map(|(status, count)| format!("{} {status}", output::count(*count))).collect();
-    let part = if (rows.len() as u64) < total { "; not all are shown, --limit shows more" } else { "" };
-    let mut text = format!("{}{part}\n", each.join(", "));
+    let part = if (shown as u64) < total { "; not all are shown, --limit shows more" } else { "" };
+    format!("{}{part}\n", each.join(", "))
+}
+
+/// Notices to the operator, where there are any.
+fn notices_as_text(counts: &[(DeliveryStatus, u64)], rows: &[NoticeRow]) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let columns = [
+        ("id", Side::Left),
+        ("by", Side::Left),
+        ("status", Side::Left),
+        ("attempts", Side::Right),
+        ("when", Side::Left),
+        ("title", Side::Left),
+        ("last answer", Side::Left),
+    ];
+    let lines = rows.iter().map(|row| {
+        vec![
+            row.id.clone(),
+            row.way.to_string(),
+            row.status.to_string(),
+            row.attempts.to_string(),
+            row.settled_at.or(row.lease_until).unwrap_or(row.due_at).to_string(),
+            one_line(row.title.as_deref().unwrap_or("?"), MAX_ANSWER_CHARS),
+            one_line(row.detail.as_deref().unwrap_or("-"), MAX_ANSWER_CHARS),
+        ]
+    });
+    format!("\nNotices to the operator: {}\n{}", summary(counts, rows.len()), output::table(&columns, lines))
+}
+
+fn as_text(counts: &[(DeliveryStatus, u64)], rows: &[OutboxRow]) -> String {
+    let mut text = summary(counts, rows.len());
     if rows.is_empty() {
         return text;
     }

@@ -11,7 +11,7 @@ use super::failure::{Blame, Blamed, Failure};
 use super::log;
 use super::setup::{Loaded, install_crypto};
 use crate::clock::{Clock, FileClock, SystemClock};
-use crate::config::WebConfig;
+use crate::config::{OperatorConfig, WebConfig};
 use crate::daemon::{Database, IDLE, Identity, Metrics, Reloading, Reread, Service, StopSignal};
 use crate::delivery::UnsubscribeKey;
 use crate::store::{DaemonLock, Store};
@@ -48,8 +48,10 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     loaded.check_web()?;
     let web = loaded.config.web.listen.map(|listen| Ok::<_, Failure>((listen, loaded.unsubscribe_key(global)?))).transpose()?;
     let key = web.as_ref().map(|(_, key)| key.clone());
-    let running = Running { database: path.clone(), web: loaded.config.web.clone(), key };
+    let running =
+        Running { database: path.clone(), web: loaded.config.web.clone(), operator: loaded.config.operator.clone(), key };
     let mut settings = loaded.settings(|| running.key())?;
+    let operator = loaded.operator()?.map(Arc::new);
     let lock = DaemonLock::acquire(&path)?;
     let store = Store::open(&path)?;
     settings.polling.feed = loaded.feed(store.last_generated(&settings.polling.feed.url().to_string())?)?;
@@ -65,7 +67,7 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(async {
         let (stop, reloading) = (StopSignal::from_process()?, Reloading::from_process(reread)?);
-        let service = Service { identity, settings, reloading, database, clock, idle, watching, metrics };
+        let service = Service { identity, settings, reloading, operator, database, clock, idle, watching, metrics };
         let Some((listen, web)) = pages else { return Ok(service.run(stop).await?) };
         let server = Server::bind(listen, Limits::default()).await.map_err(|fault| {
             let at = loaded.at("web.listen");
@@ -90,6 +92,7 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
 struct Running {
     database: PathBuf,
     web: WebConfig,
+    operator: OperatorConfig,
     /// With which links are verified.
     key: Option<UnsubscribeKey>,
 }
@@ -113,6 +116,10 @@ fn reread(global: &Global, running: &Running) -> Result<Reread, Failure> {
         restart.push("web.listen");
         // The pages that new links lead to are at the old place.
         loaded.config.web = running.web.clone();
+    }
+    loaded.operator()?;
+    if loaded.config.operator != running.operator {
+        restart.push("operator");
     }
     Ok(Reread { settings: loaded.settings(|| running.key())?, restart })
 }

@@ -7,18 +7,20 @@ use super::Global;
 use super::failure::{Blame, Blamed, Failure};
 use crate::channel::Channel;
 use crate::config::{Config, FeedConfig};
-use crate::daemon::{Egress, GapCloser, Polling, Sending, Settings, Vanished};
+use crate::daemon::{Contact, Egress, GapCloser, Operator, Polling, Sending, Settings, Vanished};
 use crate::delivery::{
     BaseUrl, Delivery, DeliveryError, EmailChannel, EmailSender, EmailSettings, MailTransport, Password, Sender, UnsubscribeKey,
-    UnsubscribeLinks, WebhookSender, WebhookSettings,
+    UnsubscribeLinks, WebhookSecret, WebhookSender, WebhookSettings, address_guard, check_preset,
 };
 use crate::feed::fdsn::{Fdsn, FdsnUrl};
 use crate::feed::{Feed, FeedUrl, Settings as FeedSettings};
 use crate::identity::unlinked::Likeness;
+use crate::limiter::{Algorithm, Limit};
 use crate::news::{Confirmation, EventRules};
+use crate::notice::Way;
 use crate::rate::Rate;
 use crate::store::Store;
-use crate::subscriber::{Destination, WebhookUrl};
+use crate::subscriber::{Address, Destination, Preset, WebhookUrl};
 use crate::time::{Span, Timestamp};
 
 /// Where a configuration is looked for when none is named.
@@ -26,6 +28,10 @@ const DEFAULT_CONFIGS: [&str; 2] = ["throttler.toml", "/etc/throttler/throttler.
 /// The systemd credential, and what it is called in the environment.
 const PASSWORD_CREDENTIAL: &str = "smtp_password";
 const PASSWORD_VARIABLE: &str = "THROTTLER_SMTP_PASSWORD";
+
+/// The same of what signs the operator's webhook.
+const OPERATOR_SECRET_CREDENTIAL: &str = "operator_webhook_secret";
+const OPERATOR_SECRET_VARIABLE: &str = "THROTTLER_OPERATOR_WEBHOOK_SECRET";
 
 /// What the file with the key of the links is called, after the database.
 const KEY_SUFFIX: &str = ".unsubscribe-key";
@@ -220,19 +226,69 @@ impl Loaded {
         Ok(Some(settings))
     }
 
-    /// The mail server's password: from the configured file, a systemd credential, or the environment.
+    /// The mail server's password.
     fn password(&self) -> Result<Option<Password>, Failure> {
-        let credential = || {
-            let path = PathBuf::from(std::env::var_os("CREDENTIALS_DIRECTORY")?).join(PASSWORD_CREDENTIAL);
-            path.exists().then_some(path)
-        };
-        if let Some(path) = self.config.email.smtp_password_file.clone().or_else(credential) {
-            let text = std::fs::read_to_string(&path)
-                .map_err(|fault| anyhow::anyhow!("cannot read the mail server's password from {}: {fault}", path.display()))
-                .blame(Blame::Usage)?;
-            return Ok(Some(Password::from(text.trim_end_matches(['\r', '\n']).to_owned())));
+        let file = self.config.email.smtp_password_file.as_deref();
+        Ok(secret("the mail server's password", file, PASSWORD_CREDENTIAL, PASSWORD_VARIABLE)?.map(Password::from))
+    }
+
+    /// Who is told of the service itself, if anybody is.
+    pub fn operator(&self) -> Result<Option<Operator>, Failure> {
+        let operator = &self.config.operator;
+        let wrong = |key: &str, fault: &dyn std::fmt::Display| Failure::usage(format!("{}: {fault}", self.at(key)));
+        let mut contacts = Vec::new();
+        if let Some(email) = &operator.email {
+            let address: Address = email.parse().map_err(|fault| wrong("operator.email", &fault))?;
+            if self.config.email.smtp.is_none() {
+                return Err(wrong("email.smtp", &"expected where mail goes, since operator.email is set"));
+            }
+            let destination = Destination::Email(address);
+            contacts.push(Contact { way: Way::Email, destination, preset: Preset::Json, secrets: Vec::new() });
         }
-        Ok(std::env::var(PASSWORD_VARIABLE).ok().map(Password::from))
+        if let Some(webhook) = &operator.webhook {
+            contacts.push(self.operator_hook(webhook)?);
+        }
+        let rate = Rate::new(operator.max_per_hour.into(), Span::from_seconds(3_600));
+        let limit = rate.map(|rate| Limit::new(Algorithm::SlidingLog, rate, None));
+        let limit = limit.map_err(|fault| wrong("operator.max_per_hour", &fault))?;
+        let limit = limit.map_err(|fault| wrong("operator.max_per_hour", &fault))?;
+        let topics = operator.notices.iter().copied().collect();
+        Ok((!contacts.is_empty()).then_some(Operator { contacts, topics, limit }))
+    }
+
+    fn operator_hook(&self, webhook: &str) -> Result<Contact, Failure> {
+        let wrong = |key: &str, fault: &dyn std::fmt::Display| Failure::usage(format!("{}: {fault}", self.at(key)));
+        let url: WebhookUrl = webhook.parse().map_err(|fault| wrong("operator.webhook", &fault))?;
+        let allow_private = self.config.webhook.allow_private;
+        address_guard::check_url(url.as_url(), allow_private).map_err(|fault| wrong("operator.webhook", &fault))?;
+        let preset = match self.config.operator.preset.as_str() {
+            "json" => Preset::Json,
+            "slack" => Preset::Slack,
+            "discord" => Preset::Discord,
+            "ntfy" => Preset::Ntfy,
+            "cap" => {
+                let fault =
+                    "cap is the form of alerts, and a notice about the service is none; expected json, slack, discord or ntfy";
+                return Err(wrong("operator.preset", &fault));
+            }
+            other => {
+                let fault = format!("'{other}' is no form of notices; expected json, slack, discord or ntfy");
+                return Err(wrong("operator.preset", &fault));
+            }
+        };
+        let destination = Destination::Webhook(url);
+        check_preset(&destination, &preset).map_err(|fault| wrong("operator.webhook", &fault))?;
+        let file = self.config.operator.webhook_secret_file.as_deref();
+        let found = secret("the secret of the operator's webhook", file, OPERATOR_SECRET_CREDENTIAL, OPERATOR_SECRET_VARIABLE)?;
+        let fault = format!(
+            "expected a secret to sign with, since operator.webhook is set: in a file, the credential \
+             {OPERATOR_SECRET_CREDENTIAL}, or ${OPERATOR_SECRET_VARIABLE}"
+        );
+        let secret: WebhookSecret = found
+            .ok_or_else(|| wrong("operator.webhook_secret_file", &fault))?
+            .parse()
+            .map_err(|fault: DeliveryError| wrong("operator.webhook_secret_file", &fault))?;
+        Ok(Contact { way: Way::Webhook, destination, preset, secrets: vec![secret] })
     }
 
     /// The database's path: the flag's, the configuration's, or `throttler.db` in the state directory.
@@ -244,6 +300,21 @@ impl Loaded {
         };
         global.database.clone().or_else(|| self.config.database.clone()).unwrap_or_else(in_state_directory)
     }
+}
+
+/// A secret: from the configured file, a systemd credential, or the environment.
+fn secret(what: &str, file: Option<&Path>, credential: &str, variable: &str) -> Result<Option<String>, Failure> {
+    let from_systemd = || {
+        let path = PathBuf::from(std::env::var_os("CREDENTIALS_DIRECTORY")?).join(credential);
+        path.exists().then_some(path)
+    };
+    if let Some(path) = file.map(Path::to_owned).or_else(from_systemd) {
+        let text = std::fs::read_to_string(&path)
+            .map_err(|fault| anyhow::anyhow!("cannot read {what} from {}: {fault}", path.display()))
+            .blame(Blame::Usage)?;
+        return Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()));
+    }
+    Ok(std::env::var(variable).ok())
 }
 
 /// The store that a command without a daemon works on, created if there is none.

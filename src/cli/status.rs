@@ -12,7 +12,7 @@ use super::setup::{Loaded, open_existing_store};
 use crate::clock::{Clock, SystemClock};
 use crate::feed::FeedUrl;
 use crate::freshness::{FeedState, Freshness};
-use crate::store::{DaemonLock, DaemonNote, Reload, StoreStatus};
+use crate::store::{DaemonLock, DaemonNote, NoticeCounts, Reload, StoreStatus};
 use crate::time::{Span, Timestamp};
 
 /// Show how things stand: daemon, feed, events, subscribers, outbox
@@ -42,6 +42,7 @@ struct Standing {
     freshness: Freshness,
     stale_after: Span,
     counts: StoreStatus,
+    notices: NoticeCounts,
     now: Timestamp,
 }
 
@@ -66,6 +67,7 @@ pub(super) fn run(global: &Global, args: &StatusArgs) -> Result<(), Failure> {
         state,
         stale_after,
         counts: store.status()?,
+        notices: store.notice_counts()?,
         now,
     };
     match args.format {
@@ -79,7 +81,7 @@ fn size(path: &Path) -> Option<u64> {
 }
 
 fn as_json(standing: &Standing) -> Value {
-    let Standing { state, counts, .. } = standing;
+    let Standing { state, counts, notices, .. } = standing;
     let stale_since = match standing.freshness {
         Freshness::Fresh => None,
         Freshness::Stale { since, .. } => Some(since),
@@ -97,6 +99,7 @@ fn as_json(standing: &Standing) -> Value {
         "outbox": {
             "due": counts.due, "leased": counts.leased, "dead": counts.dead, "oldest_due_at": counts.oldest_due_at,
         },
+        "notices": { "untold": notices.untold, "due": notices.due, "leased": notices.leased, "dead": notices.dead },
     })
 }
 
@@ -125,6 +128,9 @@ fn noted(note: Option<&DaemonNote>, or_none: impl Fn(Option<Timestamp>) -> Strin
         ("", format!("dispatch {}", or_none(note.turns.dispatch))),
         ("", format!("deliver {}", or_none(note.turns.deliver))),
     ];
+    if let Some(at) = note.turns.notify {
+        rows.push(("", format!("notify {}", or_none(Some(at)))));
+    }
     if let Some(Reload { at, applied, detail }) = &note.reload {
         let outcome = if *applied { "applied" } else { "refused" };
         let detail = detail.as_ref().map_or_else(String::new, |detail| format!(": {detail}"));
@@ -134,7 +140,7 @@ fn noted(note: Option<&DaemonNote>, or_none: impl Fn(Option<Timestamp>) -> Strin
 }
 
 fn as_text(standing: &Standing) -> String {
-    let Standing { state, counts, now, .. } = standing;
+    let Standing { state, counts, notices, now, .. } = standing;
     let count = output::count;
     let ago = |at: Timestamp| format!("{at}, {} ago", output::duration(now.since(at)));
     let or_none = |at: Option<Timestamp>| at.map_or_else(|| "-".to_owned(), ago);
@@ -160,6 +166,16 @@ fn as_text(standing: &Standing) -> String {
         ),
         ("outbox", format!("{} due, {} under way, {} dead", count(counts.due), count(counts.leased), count(counts.dead))),
         ("oldest due", or_none(counts.oldest_due_at)),
+        (
+            "notices",
+            format!(
+                "{} due, {} under way, {} dead; {} to tell",
+                count(notices.due),
+                count(notices.leased),
+                count(notices.dead),
+                output::counted(notices.untold, "change"),
+            ),
+        ),
     ]);
     format!("{daemon}; {feed}.\n\n{}", output::pairs(&rows))
 }

@@ -46,6 +46,15 @@ struct State {
     queue: Option<Limiter>,
 }
 
+/// Whose place an attempt takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    /// One of the channel's.
+    Alert,
+    /// One of its own, beside them: a notice to the operator. It takes its turn where what leaves is limited.
+    Notice,
+}
+
 /// What an attempt told of its channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
@@ -65,6 +74,15 @@ pub(super) struct Rooms {
 impl Rooms {
     pub fn of(&self, channel: &Channel) -> usize {
         self.known.get(channel).copied().unwrap_or_else(|| State::fresh(&self.egress, channel).room(self.now))
+    }
+}
+
+impl Class {
+    const fn places(self) -> usize {
+        match self {
+            Class::Alert => 1,
+            Class::Notice => 0,
+        }
     }
 }
 
@@ -104,18 +122,29 @@ impl Channels {
         Rooms { known: known.collect(), egress: self.egress.clone(), now }
     }
 
+    /// What its breaker allows at `now`.
+    pub fn allows(&self, channel: &Channel, now: Timestamp) -> Allowed {
+        self.known.get(channel).map_or(Allowed::All, |state| state.breaker.allows(now))
+    }
+
+    /// How long what begins at `now` waits for its turn, where what leaves is limited.
+    pub fn wait(&self, channel: &Channel, now: Timestamp) -> Span {
+        let queue = self.known.get(channel).and_then(|state| state.queue.as_ref());
+        queue.map_or(Span::ZERO, |queue| queue.departure(now).since(now))
+    }
+
     /// An attempt that there was room for begins: when it may leave.
-    pub fn begun(&mut self, channel: &Channel, now: Timestamp) -> Timestamp {
+    pub fn begun(&mut self, channel: &Channel, class: Class, now: Timestamp) -> Timestamp {
         let state = self.state(channel);
-        state.under_way += 1;
+        state.under_way += class.places();
         state.breaker.begun();
         state.queue.as_mut().map_or(now, |queue| queue.admit_departing(now, Request::ONE).1)
     }
 
     /// An attempt has ended. `random` is one draw from all 64-bit numbers.
-    pub fn ended(&mut self, channel: &Channel, told: Told, now: Timestamp, random: u64) -> Option<Change> {
+    pub fn ended(&mut self, channel: &Channel, class: Class, told: Told, now: Timestamp, random: u64) -> Option<Change> {
         let state = self.state(channel);
-        state.under_way = state.under_way.saturating_sub(1);
+        state.under_way = state.under_way.saturating_sub(class.places());
         match told {
             Told::Answered => {
                 let most = if channel.is_email() { MAX_PER_RELAY } else { MAX_PER_HOST };
@@ -189,8 +218,8 @@ mod tests {
     }
 
     fn answer(channels: &mut Channels, channel: &Channel, told: Told) {
-        channels.begun(channel, now());
-        channels.ended(channel, told, now(), u64::MAX);
+        channels.begun(channel, Class::Alert, now());
+        channels.ended(channel, Class::Alert, told, now(), u64::MAX);
     }
 
     #[test]
@@ -200,9 +229,13 @@ mod tests {
         for (channel, most) in [(&host, MAX_PER_HOST), (&relay, MAX_PER_RELAY)] {
             let room = |channels: &Channels| channels.rooms(now()).of(channel);
             assert_eq!(room(&channels), FIRST_PER_CHANNEL, "before it is known");
-            channels.begun(channel, now());
+            channels.begun(channel, Class::Alert, now());
             assert_eq!(room(&channels), FIRST_PER_CHANNEL - 1);
-            channels.ended(channel, Told::Answered, now(), 0);
+            channels.begun(channel, Class::Notice, now());
+            assert_eq!(room(&channels), FIRST_PER_CHANNEL - 1, "a notice takes no place");
+            channels.ended(channel, Class::Notice, Told::Nothing, now(), 0);
+            assert_eq!(room(&channels), FIRST_PER_CHANNEL - 1, "and leaves none");
+            channels.ended(channel, Class::Alert, Told::Answered, now(), 0);
             assert_eq!(room(&channels), FIRST_PER_CHANNEL + 1);
             for _ in 0..200 {
                 answer(&mut channels, channel, Told::Answered);
@@ -233,9 +266,11 @@ mod tests {
         let example = hook("example.org");
         // Ten a second: two of them leave within the tenth of a second that is looked ahead.
         assert_eq!(channels.rooms(now()).of(&example), 2);
-        let turns: Vec<u64> = (0..2).map(|_| channels.begun(&example, now()).since(now()).ticks()).collect();
+        let turns: Vec<u64> = (0..2).map(|_| channels.begun(&example, Class::Alert, now()).since(now()).ticks()).collect();
         assert_eq!(turns, [0, 100_000]);
         assert_eq!(channels.rooms(now()).of(&example), 0);
+        let waits = [&example, &hook("other.example")].map(|channel| channels.wait(channel, now()));
+        assert_eq!(waits, [Span::from_millis(200), Span::ZERO], "what has no room waits for its turn");
         assert_eq!(channels.next_change(now()), Some(now().plus(Span::from_millis(100))), "the third's turn, less what is ahead");
     }
 
@@ -248,8 +283,8 @@ mod tests {
         for _ in 0..5 {
             answer(&mut channels, &slow, Told::Failed { retry_after: None });
         }
-        channels.begun(&fast, now());
-        channels.begun(&relay, now());
+        channels.begun(&fast, Class::Alert, now());
+        channels.begun(&relay, Class::Alert, now());
         let turns = |channels: &Channels, channel: &Channel| channels.rooms(now()).of(channel);
         assert_eq!((turns(&channels, &slow), turns(&channels, &fast)), (0, 1));
         channels.limit(limits(rate("10/s"), rate("1/s")));
@@ -264,7 +299,7 @@ mod tests {
     fn channels_with_nothing_to_remember_are_forgotten() {
         let mut channels = Channels::new(Egress::default());
         answer(&mut channels, &hook("broken"), Told::Failed { retry_after: None });
-        channels.begun(&hook("busy"), now());
+        channels.begun(&hook("busy"), Class::Alert, now());
         for at in 0..2 * MAX_REMEMBERED {
             answer(&mut channels, &hook(&format!("h{at}")), Told::Answered);
         }

@@ -6,16 +6,17 @@ use std::sync::Arc;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 
-use super::channels::{Channels, Egress, Told};
+use super::channels::{Channels, Class, Egress, Told};
 use super::metrics::Attempt;
 use super::settings::Sending;
-use super::{Database, Metrics};
+use super::{Contact, Database, Metrics, Operator};
 use crate::backoff;
-use crate::breaker::Change;
+use crate::breaker::{Allowed, Change};
 use crate::channel::Channel;
 use crate::clock::{Clock, Stopwatch};
 use crate::delivery::{Delivery, Outcome, WebhookSecret};
-use crate::store::{Claim, Claimed, Settlement, StoreError};
+use crate::notice::Way;
+use crate::store::{Claim, Claimed, ClaimedNotice, Settlement, Store, StoreError};
 use crate::time::{Span, Timestamp};
 
 /// Attempts under way at once, those included whose receipts are not written yet.
@@ -26,6 +27,8 @@ pub const LEASE: Span = Span::from_seconds(300);
 pub const RETRY_BASE: Span = Span::from_seconds(30);
 /// The longest wait between two attempts that the receiver did not ask for.
 pub const RETRY_MAX: Span = Span::from_seconds(3_600);
+/// The longest that a notice waits under its lease for its turn where what leaves is limited.
+const MAX_NOTICE_WAIT: Span = Span::from_seconds(30);
 /// An alert that could not be delivered for this long is given up.
 pub const MAX_AGE: Span = Span::from_seconds(86_400);
 
@@ -41,9 +44,15 @@ pub struct Deliverer {
     channels: Channels,
     attempts: JoinSet<Attempted>,
     /// Whose attempt a task is, in case that it breaks.
-    tasks: HashMap<Id, Channel>,
+    tasks: HashMap<Id, (Channel, Option<Way>)>,
     /// What became of attempts, until it is written: at most [`MAX_IN_FLIGHT`] with those under way.
     ended: Vec<(i64, Settlement)>,
+    /// To whom notices go, if to anybody.
+    operator: Option<Arc<Operator>>,
+    /// Ways by which a notice is under way: one at a time by each, beside all others.
+    notices: Vec<Way>,
+    /// What became of notices, until it is written: at most one for each way.
+    ended_notices: Vec<(i64, Settlement)>,
     /// Channels whose probe failed, with what it said: what waited too long for them is given up.
     failed_probes: Vec<(Channel, String)>,
     metrics: Arc<Metrics>,
@@ -53,6 +62,8 @@ pub struct Deliverer {
 struct Attempted {
     delivery_key: i64,
     channel: Channel,
+    /// Of a notice, by which way it went.
+    way: Option<Way>,
     settlement: Settlement,
     told: Told,
     /// `None` if there was none in the end.
@@ -86,6 +97,9 @@ impl Deliverer {
             attempts: JoinSet::new(),
             tasks: HashMap::new(),
             ended: Vec::new(),
+            operator: None,
+            notices: Vec::new(),
+            ended_notices: Vec::new(),
             failed_probes: Vec::new(),
             metrics: Arc::default(),
         }
@@ -111,6 +125,12 @@ impl Deliverer {
         self.attempts.len()
     }
 
+    /// The same, which also delivers notices to this operator.
+    #[must_use]
+    pub fn with_operator(self, operator: Arc<Operator>) -> Deliverer {
+        Deliverer { operator: Some(operator), ..self }
+    }
+
     /// Writes what became of the attempts that have ended, and starts attempts at what is due, as far as there is room:
     /// when to look again if nothing ends before; `None` if nothing waits.
     ///
@@ -120,7 +140,7 @@ impl Deliverer {
     pub async fn turn(&mut self) -> Result<Option<Timestamp>, StoreError> {
         let now = self.clock.now();
         let (owner, rooms, settled) = (self.owner.clone(), self.channels.rooms(now), self.ended.clone());
-        let most = MAX_IN_FLIGHT.saturating_sub(self.attempts.len());
+        let most = MAX_IN_FLIGHT.saturating_sub(self.alerts_under_way());
         let failed_probes = self.failed_probes.clone();
         let done = self.database.with(move |store| {
             let claim = Claim { owner: &owner, most, lease: LEASE, now };
@@ -131,20 +151,74 @@ impl Deliverer {
                     tracing::error!(%channel, "{given_up} messages waited longer than {MAX_AGE} and are given up: {reason}");
                 }
             }
-            Ok((claimed, store.next_due(now)))
+            Ok((claimed, store.next_due(now), store.has_notices()))
         });
-        let (claimed, next_due) = done.await?;
+        let (claimed, next_due, has_notices) = done.await?;
+        let failed_probes = std::mem::take(&mut self.failed_probes);
         self.ended.clear();
-        self.failed_probes.clear();
         for claimed in claimed {
             self.begin(claimed, now);
         }
-        Ok(next_due?.into_iter().chain(self.channels.next_change(now)).min())
+        // Mostly there are none, and then they cost one look at an index.
+        let next_notice = if has_notices? { self.turn_of_notices(failed_probes, now).await? } else { None };
+        Ok(next_due?.into_iter().chain(next_notice).chain(self.channels.next_change(now)).min())
+    }
+
+    /// The same for notices, after the alerts: when to look again.
+    async fn turn_of_notices(
+        &mut self,
+        failed_probes: Vec<(Channel, String)>,
+        now: Timestamp,
+    ) -> Result<Option<Timestamp>, StoreError> {
+        let Some(operator) = self.operator.clone() else { return Ok(None) };
+        // An alert under way probes a channel that failed; without one a notice may.
+        let may_go = |contact: &&Contact| {
+            let channel = contact.channel();
+            let allowed = !matches!(self.channels.allows(&channel, now), Allowed::Nothing { .. });
+            allowed && !self.notices.contains(&contact.way) && self.channels.wait(&channel, now) <= MAX_NOTICE_WAIT
+        };
+        let ways: Vec<Way> = operator.contacts.iter().filter(may_go).map(|contact| contact.way).collect();
+        let given_up: Vec<(Way, String)> = failed_probes
+            .into_iter()
+            .flat_map(|(channel, reason)| {
+                let by_it = operator.contacts.iter().filter(move |contact| contact.channel() == channel);
+                by_it.map(move |contact| (contact.way, too_old(&reason)))
+            })
+            .collect();
+        let (owner, settled) = (self.owner.clone(), self.ended_notices.clone());
+        let done = self.database.with(move |store| {
+            let claim = Claim { owner: &owner, most: ways.len(), lease: LEASE, now };
+            for (way, reason) in given_up {
+                store.give_up_notices(way, now.minus(MAX_AGE), &reason, now)?;
+            }
+            let claimed = store.settle_and_claim_notices(&settled, claim, &ways)?;
+            Ok((claimed, store.next_notice_due(now)))
+        });
+        let (claimed, next_due) = done.await?;
+        self.ended_notices.clear();
+        for claimed in claimed {
+            if let Some(contact) = operator.contact(claimed.way) {
+                self.begin_notice(claimed, contact.clone(), now);
+            }
+        }
+        next_due
+    }
+
+    fn begin_notice(&mut self, claimed: ClaimedNotice, contact: Contact, now: Timestamp) {
+        let (channel, way) = (contact.channel(), contact.way);
+        let wait = self.channels.begun(&channel, Class::Notice, now).since(now);
+        let (delivery, clock) = (Arc::clone(&self.delivery), Arc::clone(&self.clock));
+        let task = self.attempts.spawn(async move {
+            sleep(wait.to_std()).await;
+            attempt_notice(&delivery, &*clock, claimed, contact).await
+        });
+        self.notices.push(way);
+        self.tasks.insert(task.id(), (channel, Some(way)));
     }
 
     fn begin(&mut self, claimed: Claimed, now: Timestamp) {
         let channel = claimed.channel.clone();
-        let wait = self.channels.begun(&channel, now).since(now);
+        let wait = self.channels.begun(&channel, Class::Alert, now).since(now);
         let (delivery, clock) = (Arc::clone(&self.delivery), Arc::clone(&self.clock));
         let database = self.database.clone();
         let task = self.attempts.spawn(async move {
@@ -158,7 +232,7 @@ impl Deliverer {
             }
             attempt(&delivery, &*clock, claimed).await
         });
-        self.tasks.insert(task.id(), channel);
+        self.tasks.insert(task.id(), (channel, None));
     }
 
     /// Waits until an attempt ends; for ever if none is under way. May be dropped while waiting.
@@ -175,8 +249,8 @@ impl Deliverer {
     /// Notes what became of an attempt, for the next turn.
     fn note(&mut self, ended: Result<(Id, Attempted), JoinError>) {
         let now = self.clock.now();
-        let (channel, told, reason) = match ended {
-            Ok((id, Attempted { delivery_key, channel, settlement, told, measured })) => {
+        let (channel, way, told, reason) = match ended {
+            Ok((id, Attempted { delivery_key, channel, way, settlement, told, measured })) => {
                 self.tasks.remove(&id);
                 if let Some(Measured { attempt, took, latency }) = measured {
                     self.metrics.attempted(&channel, attempt, took);
@@ -189,16 +263,19 @@ impl Deliverer {
                     | Settlement::Retry { reason, .. }
                     | Settlement::Dead { reason, .. } => reason.clone(),
                 };
-                self.ended.push((delivery_key, settlement));
-                (channel, told, reason)
+                let ended = if way.is_some() { &mut self.ended_notices } else { &mut self.ended };
+                ended.push((delivery_key, settlement));
+                (channel, way, told, reason)
             }
             Err(fault) => {
                 tracing::error!("an attempt at delivery broke, its lease runs out: {fault}");
-                let Some(channel) = self.tasks.remove(&fault.id()) else { return };
-                (channel, Told::Nothing, String::new())
+                let Some((channel, way)) = self.tasks.remove(&fault.id()) else { return };
+                (channel, way, Told::Nothing, String::new())
             }
         };
-        match self.channels.ended(&channel, told, now, random()) {
+        self.notices.retain(|under_way| Some(*under_way) != way);
+        let class = if way.is_some() { Class::Notice } else { Class::Alert };
+        match self.channels.ended(&channel, class, told, now, random()) {
             Some(Change::Opened { probe_at }) => {
                 tracing::warn!(%channel, "held up after failures in a row; it is tried again at {probe_at}: {reason}");
             }
@@ -243,7 +320,8 @@ impl Deliverer {
         while let Some(ended) = self.attempts.join_next_with_id().await {
             match ended {
                 Err(fault) if fault.is_cancelled() => {
-                    if let Some(channel) = self.tasks.remove(&fault.id()) {
+                    // Notices are not counted among the attempts.
+                    if let Some((channel, None)) = self.tasks.remove(&fault.id()) {
                         self.metrics.cut_off(&channel);
                     }
                 }
@@ -258,8 +336,15 @@ impl Deliverer {
     /// Writes what became of attempts that have ended.
     async fn settle(&mut self) -> Result<(), StoreError> {
         let (owner, now, settled) = (self.owner.clone(), self.clock.now(), self.ended.clone());
-        self.database.with(move |store| store.settle(&owner, &settled, now)).await?;
+        let notices = self.ended_notices.clone();
+        let settle = move |store: &mut Store| {
+            store.settle(&owner, &settled, now)?;
+            let claim = Claim { owner: &owner, most: 0, lease: LEASE, now };
+            store.settle_and_claim_notices(&notices, claim, &[]).map(|_| ())
+        };
+        self.database.with(settle).await?;
         self.ended.clear();
+        self.ended_notices.clear();
         Ok(())
     }
 
@@ -271,7 +356,12 @@ impl Deliverer {
     /// Whether there is no room for another attempt.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.attempts.len() >= MAX_IN_FLIGHT
+        self.alerts_under_way() >= MAX_IN_FLIGHT
+    }
+
+    /// Notices go beside these.
+    fn alerts_under_way(&self) -> usize {
+        self.attempts.len().saturating_sub(self.notices.len())
     }
 }
 
@@ -287,10 +377,7 @@ async fn attempt(delivery: &Delivery, clock: &dyn Clock, mut claimed: Claimed) -
     let (outcome, told) = match secrets {
         Ok(secrets) => {
             let outcome = delivery.deliver(&claimed.destination, &claimed.preset, &secrets, &claimed.alert, clock.now()).await;
-            let told = match outcome {
-                Outcome::Transient { host_failed: true, retry_after, .. } => Told::Failed { retry_after },
-                _ => Told::Answered,
-            };
+            let told = told_by(&outcome);
             (outcome, told)
         }
         Err(fault) => {
@@ -307,13 +394,42 @@ async fn attempt(delivery: &Delivery, clock: &dyn Clock, mut claimed: Claimed) -
     };
     let measured = Some(Measured { attempt, took: since_start.elapsed(), latency });
     let settlement = settlement(outcome, claimed.attempts, claimed.waits_since, now, random());
-    Attempted { delivery_key: claimed.delivery_key, channel: claimed.channel, settlement, told, measured }
+    Attempted { delivery_key: claimed.delivery_key, channel: claimed.channel, way: None, settlement, told, measured }
+}
+
+async fn attempt_notice(delivery: &Delivery, clock: &dyn Clock, claimed: ClaimedNotice, contact: Contact) -> Attempted {
+    let (channel, Contact { way, destination, preset, secrets }) = (contact.channel(), contact);
+    let outcome = delivery.deliver(&destination, &preset, &secrets, &claimed.alert, clock.now()).await;
+    let told = told_by(&outcome);
+    let notice = &claimed.alert.id;
+    match &outcome {
+        Outcome::Delivered { detail } => tracing::info!(notice, "delivered: {detail}"),
+        Outcome::Transient { reason, .. } => tracing::warn!(notice, "not delivered yet: {reason}"),
+        Outcome::Permanent { reason, .. } => tracing::error!(notice, "given up: {reason}"),
+    }
+    let settlement = settlement(outcome, claimed.attempts, claimed.waits_since, clock.now(), random());
+    Attempted { delivery_key: claimed.delivery_key, channel, way: Some(way), settlement, told, measured: None }
+}
+
+/// What the outcome of an attempt tells of its channel.
+fn told_by(outcome: &Outcome) -> Told {
+    match outcome {
+        Outcome::Transient { host_failed: true, retry_after, .. } => Told::Failed { retry_after: *retry_after },
+        _ => Told::Answered,
+    }
 }
 
 /// What is left of a claim whose recipient is gone: settling drops it.
 fn not_attempted(claimed: Claimed, now: Timestamp) -> Attempted {
     let settlement = Settlement::Retry { at: now, reason: "its recipient unsubscribed before the attempt".to_owned() };
-    Attempted { delivery_key: claimed.delivery_key, channel: claimed.channel, settlement, told: Told::Nothing, measured: None }
+    Attempted {
+        delivery_key: claimed.delivery_key,
+        channel: claimed.channel,
+        way: None,
+        settlement,
+        told: Told::Nothing,
+        measured: None,
+    }
 }
 
 fn too_old(reason: &str) -> String {

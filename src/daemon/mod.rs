@@ -1,4 +1,4 @@
-//! The daemon: ingest, dispatch and deliver, joined by rows. Each stage takes no input but the database, is idempotent, and
+//! The daemon: ingest, dispatch, deliver and notify, joined by rows. Each stage takes no input but the database, is idempotent, and
 //! runs on a nudge or a timer; recovery after a crash is the normal path.
 
 mod channels;
@@ -8,6 +8,8 @@ pub mod dispatch;
 mod gap;
 pub mod ingest;
 mod metrics;
+pub mod notify;
+mod operator;
 mod pulse;
 mod service;
 mod settings;
@@ -22,6 +24,8 @@ pub use dispatch::Dispatched;
 pub use gap::GapCloser;
 pub use ingest::Ingester;
 pub use metrics::Metrics;
+pub use notify::{Noticed, Notifier};
+pub use operator::{Contact, Operator};
 pub use service::{IDLE, Service, StopSignal};
 pub use settings::{Polling, Reloading, Reread, Sending, Settings, Watching};
 pub use vanished::Vanished;

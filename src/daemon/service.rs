@@ -1,4 +1,4 @@
-//! The running service: the three stages on their timers and nudges, from start to an orderly stop.
+//! The running service: the four stages on their timers and nudges, from start to an orderly stop.
 
 use std::sync::Arc;
 
@@ -10,7 +10,9 @@ use super::metrics::Polled;
 use super::pulse::{MAX_POLL, Stage};
 use super::settings::{Change, Polling, Reloading, Sending, Settings, Watching, keep_reloading};
 use super::vitals::{Identity, Vitals};
-use super::{DaemonError, Database, Deliverer, Dispatched, Ingester, Metrics, dispatch, systemd, with_causes};
+use super::{
+    DaemonError, Database, Deliverer, Dispatched, Ingester, Metrics, Notifier, Operator, dispatch, systemd, with_causes,
+};
 use crate::backoff;
 use crate::clock::{Clock, Stopwatch};
 use crate::freshness::Freshness;
@@ -35,6 +37,8 @@ pub struct Service {
     pub identity: Identity,
     pub settings: Settings,
     pub reloading: Reloading,
+    /// Who is told of the service itself; `None`: the log alone tells.
+    pub operator: Option<Arc<Operator>>,
     pub database: Database,
     pub clock: Arc<dyn Clock>,
     /// The longest that a stage sleeps: [`IDLE`], or less where the clock does not go as fast as the system's.
@@ -130,6 +134,8 @@ impl StoreTrouble {
 struct Nudges {
     dispatch: Notify,
     deliver: Notify,
+    /// The first poll has ended: before it nothing new is known of the feed.
+    notify: Notify,
 }
 
 impl Service {
@@ -138,16 +144,24 @@ impl Service {
     /// # Errors
     /// [`DaemonError::Store`] if the database does not work at the start. Later faults are logged and survived.
     pub async fn run(self, stop: StopSignal) -> Result<(), DaemonError> {
-        let Service { identity, settings, reloading, database, clock, idle, watching, metrics } = self;
-        prepare(&database, clock.now()).await?;
-        let vitals = Vitals::new(identity, database.clone(), Arc::clone(&clock), watching.subscribe());
+        let Service { identity, settings, reloading, operator, database, clock, idle, watching, metrics } = self;
+        prepare(&database, operator.as_deref(), clock.now()).await?;
+        let stages = if operator.is_some() { &Stage::ALL[..] } else { &Stage::WITHOUT_NOTICES };
+        let vitals = Vitals::new(identity, stages, database.clone(), Arc::clone(&clock), watching.subscribe());
         // Where signs of life are wanted more often than stages wake up, they wake up more often.
         let idle = systemd::watchdog().map_or(idle, |within| idle.min(Span::from_ticks(within.ticks() / 4)));
         let shared =
             Shared { database: database.clone(), clock: Arc::clone(&clock), vitals, metrics, idle, nudges: Nudges::default() };
         let Settings { polling, sending } = settings;
         let deliverer = Deliverer::with_limits(database.clone(), sending.delivery, Arc::clone(&clock), sending.egress);
-        let deliverer = deliverer.counting(Arc::clone(&shared.metrics));
+        let mut deliverer = deliverer.counting(Arc::clone(&shared.metrics));
+        let notifier = operator.map(|operator| {
+            let (database, clock, watching) = (database.clone(), Arc::clone(&clock), watching.subscribe());
+            Notifier { database, clock, operator, watching }
+        });
+        if let Some(notifier) = &notifier {
+            deliverer = deliverer.with_operator(Arc::clone(&notifier.operator));
+        }
         let ingesting = Ingesting::new(polling, database, clock, watching);
         let (feed, poll) = (ingesting.ingester.feed.url().clone(), ingesting.poll);
         tracing::info!(%feed, %poll, "throttler {} runs", env!("CARGO_PKG_VERSION"));
@@ -157,6 +171,7 @@ impl Service {
         tokio::join!(
             keep_ingesting(&shared, ingesting, polling, stop.clone()),
             keep_dispatching(&shared, stop.clone()),
+            keep_noticing(&shared, notifier, stop.clone()),
             keep_delivering(&shared, deliverer, sending, stop.clone()),
             keep_reloading(&shared, reloading, (to_ingest, to_deliver), stop),
         );
@@ -166,8 +181,8 @@ impl Service {
     }
 }
 
-/// What is to be done before anything runs: after a restored backup, after a daemon that was killed.
-async fn prepare(database: &Database, now: Timestamp) -> Result<(), StoreError> {
+/// What is to be done before anything runs: after a restored backup, a daemon that was killed, another operator.
+async fn prepare(database: &Database, operator: Option<&Operator>, now: Timestamp) -> Result<(), StoreError> {
     if let Some(FromBackup { made_at, may_repeat }) = database.with(Store::begin_from_backup).await? {
         tracing::warn!(
             "this database is a backup made at {made_at}: messages that were due then ({may_repeat}) may be sent a second \
@@ -178,6 +193,8 @@ async fn prepare(database: &Database, now: Timestamp) -> Result<(), StoreError> 
     if recovered > 0 {
         tracing::info!("{recovered} deliveries were under way when the daemon last stopped; they are attempted again");
     }
+    let ways = operator.map_or_else(Vec::new, Operator::ways);
+    database.with(move |store| store.drop_notices_without(&ways, now)).await?;
     Ok(())
 }
 
@@ -296,6 +313,7 @@ async fn keep_ingesting(
         let mut left = ingesting.pause_after(polled, since_start.elapsed(), shared);
         shared.vitals.trouble(ingesting.trouble.lasting());
         ingesting.watch.look(&ingesting.ingester).await;
+        shared.nudges.notify.notify_one();
         while left > Span::ZERO {
             shared.vitals.turn(Stage::Ingest).await;
             let slice = left.min(shared.idle);
@@ -404,6 +422,41 @@ fn log_dispatched(dispatched: &Dispatched) {
             tracing::info!(target: DISPATCH, subscriber, "an update that waited is told: {}", plan.reason);
         }
         Dispatched::Asked { .. } | Dispatched::UpdateAsked { .. } => {}
+    }
+}
+
+async fn keep_noticing(shared: &Shared, notifier: Option<Notifier>, mut stop: StopSignal) {
+    let Some(notifier) = notifier else { return };
+    let mut trouble = StoreTrouble::new("noticed");
+    // Before the first poll has ended nothing new is known of the feed.
+    let mut has_polled = false;
+    loop {
+        shared.vitals.turn(Stage::Notify).await;
+        let mut pause = shared.idle;
+        if has_polled {
+            let done = tokio::select! {
+                done = notifier.all() => done,
+                () = stop.stopped() => return,
+            };
+            match done {
+                Ok(made) => {
+                    trouble.is_over();
+                    if made {
+                        shared.nudges.deliver.notify_one();
+                    }
+                }
+                Err(fault) => {
+                    trouble.is(&fault);
+                    pause = STORE_RETRY;
+                }
+            }
+            shared.vitals.trouble(trouble.lasting());
+        }
+        tokio::select! {
+            () = sleep(pause.to_std()) => {}
+            () = shared.nudges.notify.notified() => has_polled = true,
+            () = stop.stopped() => return,
+        }
     }
 }
 

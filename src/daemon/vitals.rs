@@ -49,8 +49,14 @@ struct Signs {
 }
 
 impl Vitals {
-    pub fn new(identity: Identity, database: Database, clock: Arc<dyn Clock>, watching: watch::Receiver<Watching>) -> Vitals {
-        let (started_at, pulse) = (clock.now(), Pulse::new(systemd::watchdog()));
+    pub fn new(
+        identity: Identity,
+        stages: &'static [Stage],
+        database: Database,
+        clock: Arc<dyn Clock>,
+        watching: watch::Receiver<Watching>,
+    ) -> Vitals {
+        let (started_at, pulse) = (clock.now(), Pulse::new(stages, systemd::watchdog()));
         let signs = Signs { pulse, told: None, line: String::new(), reload: None, troubles: BTreeMap::new() };
         let since_start = Stopwatch::start();
         Vitals { identity, database, clock, watching, started_at, since_start, signs: Mutex::new(signs) }
@@ -169,7 +175,12 @@ impl Vitals {
                 started_at: self.started_at,
                 noted_at,
                 stopped_at,
-                turns: Turns { ingest: at(Stage::Ingest), dispatch: at(Stage::Dispatch), deliver: at(Stage::Deliver) },
+                turns: Turns {
+                    ingest: at(Stage::Ingest),
+                    dispatch: at(Stage::Dispatch),
+                    deliver: at(Stage::Deliver),
+                    notify: at(Stage::Notify),
+                },
                 reload: signs.reload.clone(),
                 status: signs.line.clone(),
             }

@@ -6,6 +6,7 @@ use std::path::Path;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, named_params};
 
+use super::deliveries::Letters;
 use super::events::fresh_key;
 use super::rows::{At, optional_at};
 use super::{Store, StoreError, step};
@@ -40,9 +41,10 @@ impl Store {
         let mut copy = Connection::open(file).map_err(step("open the copy"))?;
         self.copy_into(&mut copy, progress).map_err(step("copy the database"))?;
         copy.pragma_update(None, "journal_mode", "DELETE").map_err(step("make the copy one file"))?;
-        let mark = "UPDATE outbox SET status = 'due', lease_owner = NULL, lease_until = NULL WHERE status = 'leased'";
-        copy.execute(mark, [])
-            .and_then(|_| copy.execute("UPDATE installation SET backup_at = ?1", [At(now)]))
+        let mark = "UPDATE outbox SET status = 'due', lease_owner = NULL, lease_until = NULL WHERE status = 'leased';
+                    UPDATE notices SET status = 'due', lease_owner = NULL, lease_until = NULL WHERE status = 'leased'";
+        copy.execute_batch(mark)
+            .and_then(|()| copy.execute("UPDATE installation SET backup_at = ?1", [At(now)]))
             .map_err(step("mark the copy as a backup"))?;
         let problem: String =
             copy.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(step("check the copy"))?;
@@ -87,10 +89,13 @@ impl Store {
         let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = begin.map_err(step("begin to work on a backup"))?;
         let remark = format!("it may have been sent already: it was due in the backup of {made_at}");
-        let remarked = transaction.execute(
-            "UPDATE outbox SET detail = :remark || coalesce('; ' || detail, '') WHERE status IN ('due', 'leased')",
-            named_params! { ":remark": remark },
-        );
+        let remarked = [Letters::Outbox, Letters::Notices].into_iter().try_fold(0, |remarked, letters| {
+            let sql = format!(
+                "UPDATE {} SET detail = :remark || coalesce('; ' || detail, '') WHERE status IN ('due', 'leased')",
+                letters.table()
+            );
+            Ok(remarked + transaction.execute(&sql, named_params! { ":remark": remark })?)
+        });
         let may_repeat = remarked.map_err(step("mark what may be repeated"))? as u64;
         transaction
             .execute("UPDATE installation SET backup_at = NULL, key = ?1", [&key])

@@ -125,11 +125,17 @@ impl Store {
     pub fn recover_leases(&mut self, now: Timestamp) -> Result<usize, StoreError> {
         let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = begin.map_err(step("begin recovering leases"))?;
-        let sql = "UPDATE outbox SET status = 'due', lease_owner = NULL, lease_until = NULL WHERE status = 'leased'";
-        let recovered = transaction.execute(sql, []).map_err(step("recover leases"))?;
+        let recover = |letters: Letters| {
+            let table = letters.table();
+            let sql =
+                format!("UPDATE {table} SET status = 'due', lease_owner = NULL, lease_until = NULL WHERE status = 'leased'");
+            transaction.execute(&sql, []).map_err(step("recover leases"))
+        };
+        let recovered = recover(Letters::Outbox)?;
         let dropped = drop_of_the_gone(&transaction, Waiting::All, now)?;
+        let notices = recover(Letters::Notices)?;
         transaction.commit().map_err(step("commit the recovered leases"))?;
-        Ok(recovered.saturating_sub(dropped))
+        Ok(recovered.saturating_sub(dropped) + notices)
     }
 
     /// Makes what this owner leased and did not settle due again, as it was: how many, and what it says of them.
@@ -139,9 +145,14 @@ impl Store {
     pub fn hand_back(&mut self, owner: &str, reason: &str, now: Timestamp) -> Result<usize, StoreError> {
         let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = begin.map_err(step("begin handing deliveries back"))?;
-        let sql = "UPDATE outbox SET status = 'due', lease_owner = NULL, lease_until = NULL, detail = ?2
-                   WHERE status = 'leased' AND lease_owner = ?1";
-        let handed_back = transaction.execute(sql, [owner, reason]).map_err(step("hand deliveries back"))?;
+        let mut handed_back = 0;
+        for table in ["outbox", "notices"] {
+            let sql = format!(
+                "UPDATE {table} SET status = 'due', lease_owner = NULL, lease_until = NULL, detail = ?2
+                 WHERE status = 'leased' AND lease_owner = ?1"
+            );
+            handed_back += transaction.execute(&sql, [owner, reason]).map_err(step("hand deliveries back"))?;
+        }
         drop_of_the_gone(&transaction, Waiting::All, now)?;
         transaction.commit().map_err(step("commit the deliveries that were handed back"))?;
         Ok(handed_back)
@@ -187,10 +198,7 @@ fn claim_within(
     claim: Claim<'_>,
     room: impl Fn(&Channel) -> usize,
 ) -> Result<Vec<Claimed>, StoreError> {
-    let expire = "UPDATE outbox SET status = 'due', lease_owner = NULL, lease_until = NULL
-                  WHERE status = 'leased' AND lease_until <= ?1";
-    let expired = transaction.prepare_cached(expire).and_then(|mut statement| statement.execute([At(claim.now)]));
-    if expired.map_err(step("take back leases that ran out"))? > 0 {
+    if take_back_leases(transaction, Letters::Outbox, claim.now)? > 0 {
         drop_of_the_gone(transaction, Waiting::All, claim.now)?;
     }
     let places = first_in_line(transaction, claim, room).map_err(step("find due deliveries"))?;
@@ -205,17 +213,74 @@ fn claim_within(
         }
     }
     for found in &claimed {
-        transaction
-            .prepare_cached(
-                "UPDATE outbox SET status = 'leased', lease_owner = ?2, lease_until = ?3, attempts = attempts + 1
-                 WHERE delivery_key = ?1",
-            )
-            .and_then(|mut statement| {
-                statement.execute(params![found.delivery_key, claim.owner, At(claim.now.plus(claim.lease))])
-            })
-            .map_err(step("lease a delivery"))?;
+        lease(transaction, Letters::Outbox, found.delivery_key, claim)?;
     }
     Ok(claimed)
+}
+
+/// The two tables of messages, which have these columns in common.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Letters {
+    Outbox,
+    Notices,
+}
+
+impl Letters {
+    pub const fn table(self) -> &'static str {
+        match self {
+            Letters::Outbox => "outbox",
+            Letters::Notices => "notices",
+        }
+    }
+}
+
+/// Makes messages due again whose leases ran out: how many.
+pub(super) fn take_back_leases(transaction: &Transaction<'_>, letters: Letters, now: Timestamp) -> Result<usize, StoreError> {
+    let sql = format!(
+        "UPDATE {} SET status = 'due', lease_owner = NULL, lease_until = NULL WHERE status = 'leased' AND lease_until <= ?1",
+        letters.table()
+    );
+    let taken_back = transaction.prepare_cached(&sql).and_then(|mut statement| statement.execute([At(now)]));
+    taken_back.map_err(step("take back leases that ran out"))
+}
+
+pub(super) fn lease(transaction: &Transaction<'_>, letters: Letters, key: i64, claim: Claim<'_>) -> Result<(), StoreError> {
+    let sql = format!(
+        "UPDATE {} SET status = 'leased', lease_owner = ?2, lease_until = ?3, attempts = attempts + 1 WHERE delivery_key = ?1",
+        letters.table()
+    );
+    let leased = transaction
+        .prepare_cached(&sql)
+        .and_then(|mut statement| statement.execute(params![key, claim.owner, At(claim.now.plus(claim.lease))]));
+    leased.map(|_| ()).map_err(step("lease a delivery"))
+}
+
+/// Records what became of one attempt: whether the lease was still this owner's.
+pub(super) fn settle_one(
+    transaction: &Transaction<'_>,
+    letters: Letters,
+    owner: &str,
+    (key, settlement): &(i64, Settlement),
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let (status, due_at, detail) = match settlement {
+        Settlement::Delivered { detail } => ("delivered", None, detail),
+        Settlement::Retry { at, reason } => ("due", Some(*at), reason),
+        Settlement::Dead { reason, .. } => ("dead", None, reason),
+    };
+    let sql = format!(
+        "UPDATE {}
+         SET status = :status, due_at = coalesce(:due_at, due_at), detail = :detail, settled_at = iif(:status = 'due', NULL, :now),
+             lease_owner = NULL, lease_until = NULL
+         WHERE delivery_key = :key AND status = 'leased' AND lease_owner = :owner",
+        letters.table()
+    );
+    let settled = transaction.prepare_cached(&sql).and_then(|mut statement| {
+        statement.execute(named_params! {
+            ":key": key, ":owner": owner, ":status": status, ":due_at": due_at.map(At), ":detail": detail, ":now": At(now),
+        })
+    });
+    settled.map(|changed| changed == 1).map_err(step("settle a delivery"))
 }
 
 /// The places of what is claimed, in order: the best of all channels, no more of one than it has room for.
@@ -264,33 +329,15 @@ fn settle_within(
     settled: &[(i64, Settlement)],
     now: Timestamp,
 ) -> Result<(), StoreError> {
-    for (delivery_key, settlement) in settled {
-        let (status, due_at, detail) = match settlement {
-            Settlement::Delivered { detail } => ("delivered", None, detail),
-            Settlement::Retry { at, reason } => ("due", Some(*at), reason),
-            Settlement::Dead { reason, .. } => ("dead", None, reason),
-        };
-        let changed = transaction
-            .prepare_cached(
-                "UPDATE outbox
-                 SET status = :status, due_at = coalesce(:due_at, due_at), detail = :detail,
-                     settled_at = iif(:status = 'due', NULL, :now),
-                     lease_owner = NULL, lease_until = NULL
-                 WHERE delivery_key = :key AND status = 'leased' AND lease_owner = :owner",
-            )
-            .and_then(|mut statement| {
-                statement.execute(named_params! {
-                    ":key": delivery_key, ":owner": owner, ":status": status, ":due_at": due_at.map(At),
-                    ":detail": detail, ":now": At(now),
-                })
-            })
-            .map_err(step("settle a delivery"))?;
+    for one in settled {
+        let (delivery_key, settlement) = one;
+        let was_ours = settle_one(transaction, Letters::Outbox, owner, one, now)?;
         if let Settlement::Retry { .. } = settlement {
             // Whoever left while the attempt was under way gets no further one.
             drop_of_the_gone(transaction, Waiting::One(*delivery_key), now)?;
         }
         if let Settlement::Dead { reason, disable: true } = settlement
-            && changed == 1
+            && was_ours
         {
             transaction
                 .execute(

@@ -2,6 +2,7 @@
 //! each call that writes is one transaction.
 
 mod backup;
+mod changes;
 mod confirmations;
 mod decisions;
 mod deliveries;
@@ -10,6 +11,7 @@ mod feed_state;
 mod ledger;
 mod lock;
 mod note;
+mod notices;
 mod outbox;
 mod queries;
 mod report;
@@ -29,12 +31,14 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use crate::time::Timestamp;
 
 pub use backup::{BackupPart, FromBackup};
+pub use changes::Judging;
 pub use decisions::{Candidate, Chunk, DispatchTask, Waking};
 pub use deliveries::{Claim, Claimed, Settlement};
 pub use events::Ingested;
 pub use ledger::{HistoryRow, LedgerRow, SubscriberCounts, UpdateRow};
 pub use lock::DaemonLock;
 pub use note::{DaemonNote, Reload, Turns};
+pub use notices::{ClaimedNotice, NoticeCounts, NoticeRow};
 pub use outbox::{DeliveryStatus, OutboxRow, Retried};
 pub use report::SubscriberReport;
 pub use status::{Backlog, StoreStatus};
@@ -56,6 +60,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0004_feed.sql"),
     include_str!("../../migrations/0005_outbox.sql"),
     include_str!("../../migrations/0006_unsubscribe.sql"),
+    include_str!("../../migrations/0007_notices.sql"),
 ];
 
 /// The `application_id` that the first migration writes into the file.

@@ -37,6 +37,8 @@ pub struct Turns {
     pub ingest: Option<Timestamp>,
     pub dispatch: Option<Timestamp>,
     pub deliver: Option<Timestamp>,
+    /// Only where an operator is told of the service.
+    pub notify: Option<Timestamp>,
 }
 
 /// The last time that the configuration was read again.

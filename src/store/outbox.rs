@@ -7,6 +7,8 @@ use std::str::FromStr;
 
 use rusqlite::{OptionalExtension, Row, Transaction, TransactionBehavior, named_params, params};
 
+use super::deliveries::Letters;
+use super::notices::revive_notices;
 use super::rows::{At, Json, Word, optional_at};
 use super::subscribers::SubscriberKey;
 use super::{Store, StoreError, step};
@@ -136,7 +138,8 @@ impl Store {
         count.map(|count| u64::try_from(count).unwrap_or_default()).map_err(step("count the outbox"))
     }
 
-    /// Puts dead letters back, to be attempted from `now` on as if they were new. All of them or none.
+    /// Puts dead letters back, to be attempted from `now` on as if they were new; those to the operator too. All of them or
+    /// none.
     ///
     /// # Errors
     /// [`StoreError::NoDelivery`] or [`StoreError::WrongStatus`] for one that is not there or not dead; nothing is changed.
@@ -146,6 +149,10 @@ impl Store {
         let mut retried = Retried::default();
         for id in ids {
             if revive(&transaction, "alert_id = :id", named_params! { ":id": id, ":now": At(now) })? == 0 {
+                if revive_notices(&transaction, Some(id), now)? > 0 {
+                    retried.count += 1;
+                    continue;
+                }
                 return Err(refusal(&transaction, id, "dead, of a subscriber who is still there")?);
             }
             retried.count += 1;
@@ -156,7 +163,7 @@ impl Store {
         Ok(retried)
     }
 
-    /// Puts all dead letters back, of one subscriber or all.
+    /// Puts all dead letters back, of one subscriber or all; those to the operator with all.
     ///
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be written.
@@ -170,12 +177,13 @@ impl Store {
         retried.add_held_up(&transaction, sql, params![key])?;
         let which = "(:key IS NULL OR subscriber_key = :key)";
         let count = revive(&transaction, which, named_params! { ":key": key, ":now": At(now) })?;
-        retried.count = count as u64;
+        let notices = if key.is_none() { revive_notices(&transaction, None, now)? } else { 0 };
+        retried.count = (count + notices) as u64;
         transaction.commit().map_err(step("commit what was put back"))?;
         Ok(retried)
     }
 
-    /// Ends due or dead deliveries; `reason` stands in their rows. All of them or none.
+    /// Ends due or dead deliveries, those to the operator too; `reason` stands in their rows. All of them or none.
     ///
     /// # Errors
     /// [`StoreError::NoDelivery`] or [`StoreError::WrongStatus`] for one that is not there, under way or over; nothing is
@@ -184,9 +192,16 @@ impl Store {
         let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = begin.map_err(step("begin dropping deliveries"))?;
         for id in ids {
-            let sql = "UPDATE outbox SET status = 'dropped', settled_at = ?2, detail = ?3
-                       WHERE alert_id = ?1 AND status IN ('due', 'dead')";
-            let dropped = transaction.execute(sql, params![id, At(now), reason]).map_err(step("drop a delivery"))?;
+            let dropped = [Letters::Outbox, Letters::Notices].into_iter().try_fold(0, |dropped, letters| {
+                let sql = format!(
+                    "UPDATE {} SET status = 'dropped', settled_at = ?2, detail = ?3
+                     WHERE alert_id = ?1 AND status IN ('due', 'dead')",
+                    letters.table()
+                );
+                Ok::<_, StoreError>(
+                    dropped + transaction.execute(&sql, params![id, At(now), reason]).map_err(step("drop a delivery"))?,
+                )
+            })?;
             if dropped == 0 {
                 return Err(refusal(&transaction, id, "due or dead")?);
             }
@@ -215,7 +230,7 @@ impl Retried {
 /// Makes dead letters due, as far as their subscribers are still there: how many.
 fn revive(transaction: &Transaction<'_>, which: &str, parameters: &[(&str, &dyn rusqlite::ToSql)]) -> Result<usize, StoreError> {
     let sql = format!(
-        "UPDATE outbox SET status = 'due', due_at = :now, retried_at = :now, attempts = 0, settled_at = NULL
+        "UPDATE outbox SET status = 'due', due_at = :now, retried_at = :now, attempts = 0, settled_at = NULL, noticed = 0
          WHERE status = 'dead' AND {which}
            AND (SELECT removed_at IS NULL FROM subscribers AS s WHERE s.subscriber_key = outbox.subscriber_key)"
     );
@@ -225,7 +240,8 @@ fn revive(transaction: &Transaction<'_>, which: &str, parameters: &[(&str, &dyn 
 
 /// Why a delivery could not be changed as asked.
 fn refusal(transaction: &Transaction<'_>, id: &str, expected: &'static str) -> Result<StoreError, StoreError> {
-    let sql = "SELECT status, lease_until FROM outbox WHERE alert_id = ?1";
+    let sql = "SELECT status, lease_until FROM outbox WHERE alert_id = ?1
+               UNION ALL SELECT status, lease_until FROM notices WHERE alert_id = ?1";
     let found = transaction
         .query_row(sql, [id], |row| Ok((row.get::<_, Word<DeliveryStatus>>(0)?.0, optional_at(row, "lease_until")?)))
         .optional()

@@ -151,6 +151,45 @@ pub(super) const TOLD_EVENTS: &str = "SELECT body FROM events
                     AND d.outcome IN ('alerted', 'digested'))
     ORDER BY origin_at DESC LIMIT ?2";
 
+/// Dead letters that were not noticed yet, with whose they are.
+pub(super) const UNNOTICED: &str = "SELECT o.delivery_key, o.subscriber_key, o.channel, o.settled_at, o.detail,
+      s.name, s.standing, s.active_since, json_extract(s.settings, '$.destination') AS destination,
+      s.removed_at IS NOT NULL OR s.unsubscribed_at IS NOT NULL AS gone
+    FROM outbox AS o CROSS JOIN subscribers AS s USING (subscriber_key)
+    WHERE o.status = 'dead' AND o.noticed = 0 ORDER BY o.delivery_key LIMIT ?1";
+
+/// The last time that a subscriber's destination was found dead, if nothing has happened since that makes it another time.
+pub(super) const KNOWN_DEAD: &str = "SELECT 1 FROM changes AS c
+    WHERE c.change_key = (SELECT max(change_key) FROM changes
+                          WHERE subscriber_key = :subscriber AND what = 'destination-dead')
+      AND c.destination = :destination AND c.since >= :active_since
+      AND NOT EXISTS (SELECT 1 FROM outbox AS o
+                      WHERE o.subscriber_key = :subscriber AND o.status = 'delivered' AND o.delivery_key > c.delivery_key)";
+
+/// What was decided and what refused, a day at a time, for a range of subscribers.
+pub(super) const DAYS_OF_RANGE: &str = "SELECT d.subscriber_key, (:to - 1 - d.decided_at) / :day AS day,
+      count(*) AS matched, sum(d.refused) AS refused
+    FROM events AS e CROSS JOIN decisions AS d ON d.event_key = e.event_key AND d.subscriber_key BETWEEN :first AND :last
+    WHERE e.changed_at >= :changed_since AND d.decided_at >= :from AND d.decided_at < :to
+    GROUP BY d.subscriber_key, day";
+
+/// What was noticed of a range of subscribers, in order.
+pub(super) const CHANGES_OF_RANGE: &str = "SELECT subscriber_key, what FROM changes
+    WHERE subscriber_key BETWEEN ?1 AND ?2 ORDER BY subscriber_key, change_key";
+
+/// The message to the operator by one way that has been due the longest.
+pub(super) const DUE_NOTICE: &str = "SELECT delivery_key, alert, attempts, coalesce(retried_at, created_at) AS waits_since
+    FROM notices WHERE status = 'due' AND way = ?1 AND due_at <= ?2 ORDER BY due_at LIMIT 1";
+
+/// A message to the operator that is due or under way.
+pub(super) const HAS_NOTICES: &str = "SELECT 1 FROM notices WHERE status IN ('due', 'leased') LIMIT 1";
+
+/// When a message to the operator becomes due next, after an instant.
+pub(super) const NEXT_NOTICE: &str = "SELECT min(at) AS at FROM (
+    SELECT min(due_at) AS at FROM notices WHERE status = 'due' AND way = 'email' AND due_at > ?1
+    UNION ALL SELECT min(due_at) FROM notices WHERE status = 'due' AND way = 'webhook' AND due_at > ?1
+    UNION ALL SELECT min(lease_until) FROM notices WHERE status = 'leased')";
+
 #[cfg(test)]
 mod tests {
     use rusqlite::Connection;
@@ -211,6 +250,13 @@ mod tests {
                 ],
                 false,
             ),
+            ("UNNOTICED", UNNOTICED, vec!["SCAN o USING INDEX outbox_unnoticed"], false),
+            ("KNOWN_DEAD", KNOWN_DEAD, vec![], false),
+            ("DAYS_OF_RANGE", DAYS_OF_RANGE, vec![], false),
+            ("CHANGES_OF_RANGE", CHANGES_OF_RANGE, vec![], false),
+            ("DUE_NOTICE", DUE_NOTICE, vec![], false),
+            ("NEXT_NOTICE", NEXT_NOTICE, vec![], false),
+            ("HAS_NOTICES", HAS_NOTICES, vec![], false),
         ] {
             let plan = plan(sql);
             let tables = [
@@ -221,6 +267,9 @@ mod tests {
                 "decisions",
                 "outbox",
                 "updates",
+                "changes",
+                "notices",
+                "c",
                 "s",
                 "d",
                 "e",

@@ -11,7 +11,7 @@ use prometheus::{Gauge, GaugeVec, Opts, Registry, TextEncoder};
 use super::Web;
 use crate::daemon::with_causes;
 use crate::freshness::{FeedState, Freshness};
-use crate::store::StoreStatus;
+use crate::store::{NoticeCounts, StoreStatus};
 use crate::time::Timestamp;
 
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -20,13 +20,13 @@ pub(super) async fn metrics(State(web): State<Arc<Web>>) -> Response {
     let now = web.clock.now();
     let watching = web.watching.borrow().clone();
     let feed = watching.feed.clone();
-    let read = web.database.with(move |store| Ok((store.feed_state(&feed)?, store.status()?))).await;
+    let read = web.database.with(move |store| Ok((store.feed_state(&feed)?, store.status()?, store.notice_counts()?))).await;
     // What is counted is told also when the database does not answer: then it matters most.
     let mut families = web.metrics.gather();
     let answers = match &read {
-        Ok((state, counts)) => {
+        Ok((state, counts, notices)) => {
             let freshness = state.freshness(watching.since, watching.stale_after, now);
-            standing(Some((state, freshness, counts)))
+            standing(Some((state, freshness, counts, notices)))
         }
         Err(fault) => {
             tracing::debug!("the database does not answer: {}", with_causes(fault));
@@ -44,11 +44,11 @@ pub(super) async fn metrics(State(web): State<Arc<Web>>) -> Response {
 }
 
 /// How things stand, in gauges; without the database only that it does not answer. What is not known has no sample.
-fn standing(read: Option<(&FeedState, Freshness, &StoreStatus)>) -> Result<Vec<MetricFamily>, prometheus::Error> {
+fn standing(read: Option<(&FeedState, Freshness, &StoreStatus, &NoticeCounts)>) -> Result<Vec<MetricFamily>, prometheus::Error> {
     let gauges = Gauges(Registry::new());
     gauges.labelled("build_info", "The version that runs.", "version", &[(env!("CARGO_PKG_VERSION"), 1)])?;
     gauges.flag("database_up", "Whether the database answers.", read.is_some())?;
-    let Some((state, freshness, counts)) = read else { return Ok(gauges.0.gather()) };
+    let Some((state, freshness, counts, notices)) = read else { return Ok(gauges.0.gather()) };
     gauges.at("feed_last_success_timestamp_seconds", "When a poll last succeeded.", state.polled_at)?;
     gauges.at("feed_content_timestamp_seconds", "When the newest content was made.", state.generated_at)?;
     gauges.flag("feed_stale", "Whether the feed is older than feed.stale_after.", freshness != Freshness::Fresh)?;
@@ -69,6 +69,12 @@ fn standing(read: Option<(&FeedState, Freshness, &StoreStatus)>) -> Result<Vec<M
     )?;
     let oldest = counts.oldest_due_at;
     gauges.at("outbox_oldest_timestamp_seconds", "When the oldest message due or under way was made.", oldest)?;
+    gauges.labelled(
+        "notices",
+        "Notices to the operator that are not delivered, by status.",
+        "status",
+        &[("due", notices.due), ("leased", notices.leased), ("dead", notices.dead)],
+    )?;
     Ok(gauges.0.gather())
 }
 

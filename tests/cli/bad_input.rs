@@ -344,7 +344,7 @@ fn databases_that_are_none_or_of_a_newer_version() {
     let place = prepared();
     std::fs::copy(place.path("throttler.db"), place.path("newer.db")).expect("copied");
     let newer = Connection::open(place.path("newer.db")).expect("opens");
-    newer.pragma_update(None, "user_version", 7).expect("the version");
+    newer.pragma_update(None, "user_version", 99).expect("the version");
     drop(newer);
     place.write("garbage.db", &"no database\n".repeat(1_000));
     Connection::open(place.path("foreign.db")).expect("opens").execute_batch("CREATE TABLE t (x)").expect("sql");
@@ -353,7 +353,7 @@ fn databases_that_are_none_or_of_a_newer_version() {
         all(
             &place,
             &[
-                (&line("newer.db"), 1, &["newer.db", "schema version 7", "only up to ", "newer throttler"]),
+                (&line("newer.db"), 1, &["newer.db", "schema version 99", "only up to ", "newer throttler"]),
                 (&line("garbage.db"), 1, &["cannot open the database garbage.db: file is not a database\n"]),
                 (&line("foreign.db"), 1, &["foreign.db is another program's database"]),
                 (&line("none/x.db"), if command == "subscriber list" || command == "ledger" { 2 } else { 1 }, &["none/x.db"]),

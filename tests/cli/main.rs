@@ -12,6 +12,7 @@ mod help;
 mod kills;
 mod log;
 mod metrics;
+mod notices;
 mod outbox;
 mod place;
 mod questions;

@@ -2,6 +2,7 @@
 
 use throttler::alert::{Alert, Content, Digest, Explanation, First, Update};
 use throttler::event::{Coordinates, Event, Magnitude, PagerLevel, WITHDRAWN};
+use throttler::notice::{Item, Notice, Section, What};
 use throttler::revision::visible;
 use throttler::time::Timestamp;
 
@@ -150,7 +151,41 @@ pub fn exercise_alert() -> Alert {
     Alert::exercise("anna".into(), explanation(), at("2025-07-29T23:30:00Z"))
 }
 
-/// A message of every kind, each with a name.
+/// What the operator is told when much has changed at once.
+pub fn notice_alert() -> Alert {
+    let item = |subscriber: Option<&str>, since: &str, detail: &str| Item {
+        subscriber: subscriber.map(str::to_owned),
+        noticed_at: at("2025-07-30T02:00:00Z"),
+        since: at(since),
+        detail: detail.to_owned(),
+    };
+    let section = |what, count, listed| Section { what, count, listed };
+    let feed = "the feed is stale: no poll has succeeded since 2025-07-30T01:29:00.000Z";
+    let gone = "https://hooks.example.org: answered 410 Gone (the receiver wants no more); the subscriber is disabled";
+    let full = "email: given up after 31 attempts in 1d: mail.example.org refused the recipient: 452 4.2.2 mailbox full";
+    let withheld = throttler::withholding::RULE;
+    let sections = vec![
+        section(What::FeedStale, 1, vec![item(None, "2025-07-30T01:29:00Z", feed)]),
+        section(
+            What::DestinationDead,
+            1_214,
+            vec![item(Some("anna"), "2025-07-30T01:58:12.5Z", gone), item(Some("ben"), "2025-07-30T01:59:00Z", full)],
+        ),
+        section(What::WithholdingBegan, 1, vec![item(Some("clara"), "2025-07-27T02:00:00Z", withheld)]),
+    ];
+    let explanation = Explanation {
+        reason: "you are the operator, and the configuration asks for notices of this kind".into(),
+        promise: "at most 6 in any hour".into(),
+        rate: "6/h".parse().expect("rate"),
+        burst: 6,
+        remaining: 0,
+        retry_at: at("2025-07-30T02:41:00Z"),
+        reset_at: at("2025-07-30T03:01:00Z"),
+    };
+    Alert::notice("k3v9x1-notice-1216-webhook".into(), Notice { sections }, explanation, at("2025-07-30T02:01:00Z"))
+}
+
+/// A message of every kind that subscribers get, each with a name.
 pub fn every_kind() -> Vec<(&'static str, Alert)> {
     let all = vec![event_alert(), late_alert(), digest_alert(), update_alert(), withdrawal_alert(), exercise_alert()];
     // A kind that is not among them yet fails to compile here.
@@ -161,6 +196,7 @@ pub fn every_kind() -> Vec<(&'static str, Alert)> {
         Content::Update(_) => "update",
         Content::Withdrawal { .. } => "withdrawal",
         Content::Exercise(_) => "exercise",
+        Content::Notice(_) => "notice",
     };
     all.into_iter().map(|alert| (name(&alert), alert)).collect()
 }

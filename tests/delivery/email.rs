@@ -9,7 +9,7 @@ use throttler::delivery::{
 use throttler::subscriber::{Address, Destination, Preset};
 use throttler::time::Span;
 
-use crate::alerts::{digest_alert, event_alert, hostile_alert, leavable_alert, update_alert, withdrawal_alert};
+use crate::alerts::{digest_alert, event_alert, hostile_alert, leavable_alert, notice_alert, update_alert, withdrawal_alert};
 use crate::smtp_server::{Fault, Script, Server};
 use crate::tls::Authority;
 use crate::webhook::{crypto, now};
@@ -64,6 +64,14 @@ async fn with_a_page_one_click_is_enough() {
     let (_, text) = written(&leavable_alert()).await;
     assert!(text.is_ascii() && text.lines().all(|line| line.len() <= 998));
     insta::assert_snapshot!("one_click.eml", text.replace("\r\n", "\n"));
+}
+
+#[tokio::test]
+async fn a_notice_to_the_operator_has_no_subscription_to_leave() {
+    let (name, text) = written(&notice_alert()).await;
+    assert_eq!(name, "k3v9x1-notice-1216-webhook.eml");
+    assert!(text.is_ascii() && text.lines().all(|line| line.len() <= 998));
+    insta::assert_snapshot!("notice.eml", text.replace("\r\n", "\n"));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use throttler::alert::{Alert, Content};
 use throttler::delivery::{Outcome, WebhookSender, WebhookSettings, check_preset};
 use throttler::subscriber::{Destination, Preset, Template, TemplateKind};
 
-use crate::alerts::{event_alert, every_kind, hostile_alert, longest_digest};
+use crate::alerts::{event_alert, every_kind, hostile_alert, longest_digest, notice_alert};
 use crate::webhook::{Receiver, crypto, now, post_as, secret, system_now, url};
 
 /// The forms that are JSON of somebody else's.
@@ -58,7 +58,7 @@ fn units(text: &str) -> usize {
 #[tokio::test]
 async fn each_kind_reads_as_agreed_in_each_form() {
     for (form, preset) in CHATS {
-        for (kind, alert) in every_kind() {
+        for (kind, alert) in every_kind().into_iter().chain([("notice", notice_alert())]) {
             let json = serde_json::to_string_pretty(&sent(&preset, &alert).await).expect("JSON");
             insta::assert_snapshot!(format!("{form}_{kind}"), json);
         }

@@ -7,7 +7,8 @@ use throttler::alert::{Alert, Content, Update};
 use throttler::revision::visible;
 
 use crate::alerts::{
-    digest_alert, event_alert, exercise_alert, first, great, hostile_alert, late_alert, update_alert, withdrawal_alert,
+    digest_alert, event_alert, exercise_alert, first, great, hostile_alert, late_alert, notice_alert, update_alert,
+    withdrawal_alert,
 };
 
 fn rendered(alert: &throttler::alert::Alert) -> Rendered {
@@ -32,6 +33,11 @@ fn each_kind_reads_as_agreed() {
 fn an_update_and_a_withdrawal_read_as_agreed() {
     golden("update", &update_alert());
     golden("withdrawal", &withdrawal_alert());
+}
+
+#[test]
+fn a_notice_to_the_operator_reads_as_agreed() {
+    golden("notice", &notice_alert());
 }
 
 #[test]

@@ -14,7 +14,7 @@ use throttler::time::{Span, Timestamp};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::alerts::{at, event_alert, every_kind, hostile_alert, late_alert, leavable_alert};
+use crate::alerts::{at, event_alert, every_kind, hostile_alert, late_alert, leavable_alert, notice_alert};
 
 pub fn crypto() {
     // The second test of the process finds it installed; that is as good.
@@ -157,7 +157,7 @@ pub fn system_now() -> Timestamp {
 
 #[tokio::test]
 async fn a_receiver_gets_the_documented_body() {
-    for (name, alert) in every_kind().into_iter().chain([("one_click", leavable_alert())]) {
+    for (name, alert) in every_kind().into_iter().chain([("one_click", leavable_alert()), ("notice", notice_alert())]) {
         let (_, body) = post(&[secret()], &alert, now()).await;
         let json: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
         insta::assert_snapshot!(format!("{name}.json"), serde_json::to_string_pretty(&json).expect("JSON"));

@@ -47,6 +47,7 @@ fn the_schema_tells_every_key() {
     let schema: Value = serde_json::from_str(&text).expect("JSON");
     let (event, digest) = (body("event.json"), body("digest.json"));
     let (update, withdrawal) = (body("update.json"), body("withdrawal.json"));
+    let notice = body("notice.json");
     for (found, described) in [
         (&event, &schema["properties"]),
         (&digest, &schema["properties"]),
@@ -59,6 +60,10 @@ fn the_schema_tells_every_key() {
         (&update["update"], &schema["$defs"]["update"]["properties"]),
         (&withdrawal, &schema["properties"]),
         (&withdrawal["withdrawal"], &schema["$defs"]["withdrawal"]["properties"]),
+        (&notice, &schema["properties"]),
+        (&notice["notice"], &schema["$defs"]["notice"]["properties"]),
+        (&notice["notice"]["changes"][0], &schema["$defs"]["change"]["properties"]),
+        (&notice["notice"]["changes"][0]["listed"][0], &schema["$defs"]["item"]["properties"]),
     ] {
         for key in found.as_object().expect("an object").keys() {
             assert!(described.get(key).is_some(), "the schema does not tell of '{key}'");
@@ -98,5 +103,9 @@ fn what_is_no_body_does_not_fit() {
     spoilt("update.json", "/update/changes", Some(json!(["everything"])));
     spoilt("update.json", "/type", Some(json!("earthquake.alert")));
     spoilt("withdrawal.json", "/withdrawal", None);
+    spoilt("notice.json", "/notice", None);
+    spoilt("notice.json", "/notice/changes", Some(json!([])));
+    spoilt("notice.json", "/notice/changes/0/what", Some(json!("nothing")));
+    spoilt("notice.json", "/type", Some(json!("earthquake.alert")));
     spoilt("withdrawal.json", "/type", Some(json!("earthquake.update")));
 }

@@ -11,6 +11,7 @@ mod gaps;
 mod great_quake;
 mod many;
 mod news;
+mod notices;
 mod opening;
 mod outbox;
 mod quiet;

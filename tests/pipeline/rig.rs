@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use serde_json::json;
 use tempfile::TempDir;
 use throttler::clock::{Clock, ManualClock};
-use throttler::daemon::{Database, Deliverer, Dispatched, GapCloser, Ingester, Vanished, dispatch};
+use throttler::daemon::{Database, Deliverer, Dispatched, GapCloser, Ingester, Operator, Vanished, dispatch};
 use throttler::delivery::{
     Delivery, EmailChannel, EmailSender, EmailSettings, MailTransport, WebhookSecret, WebhookSender, WebhookSettings,
 };
@@ -122,6 +122,8 @@ pub struct Rig {
     pub feed_url: Option<String>,
     pub fdsn: Option<String>,
     pub delivery: Arc<Delivery>,
+    /// Who is told of the service itself.
+    pub operator: Option<Arc<Operator>>,
     pub receiver: Receiver,
     pub open: Option<Open>,
 }
@@ -154,6 +156,7 @@ impl Rig {
             feed_url: None,
             fdsn: None,
             delivery: Arc::new(delivery),
+            operator: None,
             receiver: Receiver::start().await,
             open: None,
         };
@@ -192,7 +195,13 @@ impl Rig {
             Ingester { feed, rules: self.rules, database: database.clone(), clock: Arc::clone(&clock), gaps, vanished };
         let now = clock.now();
         database.with(move |store| store.recover_leases(now)).await.expect("leases are recovered");
+        let ways = self.operator.as_ref().map_or_else(Vec::new, |operator| operator.ways());
+        database.with(move |store| store.drop_notices_without(&ways, now)).await.expect("notices to nobody are dropped");
         let deliverer = Deliverer::new(database.clone(), Arc::clone(&self.delivery), clock);
+        let deliverer = match &self.operator {
+            Some(operator) => deliverer.with_operator(Arc::clone(operator)),
+            None => deliverer,
+        };
         self.open = Some(Open { database, ingester, deliverer });
     }
 

@@ -7,13 +7,14 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 /// Every migration with the SHA-256 of its file. Change a line only if no release has the file yet.
-const APPLIED: [(&str, &str); 6] = [
+const APPLIED: [(&str, &str); 7] = [
     ("0001_first.sql", "280b16c3345d93838cf122887debb5751cf7ca6e9d1296eb876dd7449ea3542f"),
     ("0002_quiet_hours.sql", "b42899ffd73450fe8720ec5ee04574d8dd84b3566ed271999af6c2353b39efd5"),
     ("0003_news.sql", "1ed8f1f1c02a642ffaac38162454194739b14a83ba41af836a56c92c1c804466"),
     ("0004_feed.sql", "2e0b4f02f4fc6c32ec660668a032f35f8dc711d5ff71299678fa3e151c2fd374"),
     ("0005_outbox.sql", "29af312fcb502287ea5ab1fc58f72eac5ccc6c8b8ed3c56ce41b7a791dc2f7b2"),
     ("0006_unsubscribe.sql", "ec7570f12e4a3216ed4ae976c59af32fb8cd5f6d09229a7a66a1a16f063ae2a6"),
+    ("0007_notices.sql", "9a07bc8c91568109b52f81608c1af842e08619a739d929ce164306d890977a08"),
 ];
 
 fn sha256(bytes: &[u8]) -> String {

@@ -48,17 +48,19 @@ pub(super) fn compose(from: &Mailbox, to: &Address, alert: &Alert) -> Result<Com
     let rendered = render(alert, &unsubscribe);
     let id = id_of(&alert.id);
     let message_id = |id: &str| format!("<{id}@{}>", from.email.domain());
-    let (leave, one_click) = unsubscribe.headers();
     let mut builder = Message::builder()
         .from(from.clone())
         .to(Mailbox::new(None, to.clone()))
         .subject(rendered.subject.clone())
         .date(UNIX_EPOCH + since_epoch(alert.created_at))
         .message_id(Some(message_id(&id)))
-        .raw_header(plain_header("Auto-Submitted", "auto-generated"))
-        .raw_header(plain_header("List-Unsubscribe", &leave));
-    if let Some(one_click) = one_click {
-        builder = builder.raw_header(plain_header("List-Unsubscribe-Post", one_click));
+        .raw_header(plain_header("Auto-Submitted", "auto-generated"));
+    if !alert.is_notice() {
+        let (leave, one_click) = unsubscribe.headers();
+        builder = builder.raw_header(plain_header("List-Unsubscribe", &leave));
+        if let Some(one_click) = one_click {
+            builder = builder.raw_header(plain_header("List-Unsubscribe-Post", one_click));
+        }
     }
     if let Some(first) = alert.follows() {
         // Mail programs show it under the message that first told of the event.

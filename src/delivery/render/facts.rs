@@ -5,6 +5,7 @@ use url::Url;
 use crate::alert::{Alert, Content, Digest, Explanation, Update};
 use crate::event::{Event, PagerLevel};
 use crate::identity::Change;
+use crate::notice::{Item, Notice, Section, What};
 use crate::plain::one_line;
 use crate::revision::before_and_after;
 use crate::time::{Span, TICKS_PER_SECOND, Timestamp};
@@ -16,6 +17,10 @@ const MAX_LINK_BYTES: usize = 1_000;
 
 /// What an exercise says of itself, after its title.
 const EXERCISE_NOTE: &str = "This is an exercise: the operator tests whether messages arrive. Nothing has happened.";
+
+/// How the operator gets no more notices.
+const NO_MORE_NOTICES: &str =
+    "To get no more of these, take the operator's address or the kind of notice out of the configuration.";
 
 /// Everything that a message tells. No text holds a line break or a control character; nothing is escaped yet.
 pub(in crate::delivery) struct Facts {
@@ -86,6 +91,9 @@ impl Facts {
                 rows: Vec::new(),
                 ending,
             },
+            Content::Notice(notice) => {
+                Facts { title, note: None, details: notice_details(notice), link: None, rows: Vec::new(), ending }
+            }
         }
     }
 }
@@ -139,6 +147,34 @@ fn changed(update: &Update) -> Vec<(&'static str, String)> {
     };
     let labels = std::iter::once("Changed").chain(std::iter::repeat(""));
     labels.zip(update.changes.iter().map(|change| line(*change))).collect()
+}
+
+/// What has changed, and what to do about it, kind by kind.
+fn notice_details(notice: &Notice) -> Vec<(&'static str, String)> {
+    notice.sections.iter().flat_map(section_details).collect()
+}
+
+fn section_details(section: &Section) -> Vec<(&'static str, String)> {
+    let mut details = match section.what {
+        What::FeedStale | What::FeedFresh => Vec::new(),
+        What::DestinationDead => vec![("Destinations", section.in_words())],
+        What::WithholdingBegan | What::WithholdingEnded => vec![("Withholding", section.in_words())],
+    };
+    let labels = std::iter::once(if details.is_empty() { "Feed" } else { "" }).chain(std::iter::repeat(""));
+    details.extend(labels.zip(section.listed.iter().map(item)));
+    if section.left_out() > 0 {
+        details.push(("", format!("… and {} more", section.left_out())));
+    }
+    details.push(("To do", section.what.advice().to_owned()));
+    details
+}
+
+fn item(item: &Item) -> String {
+    let detail = one_line(&item.detail, MAX_TEXT_CHARS);
+    match &item.subscriber {
+        Some(name) => format!("{}, since {}: {detail}", one_line(name, MAX_TEXT_CHARS), utc(item.since)),
+        None => detail,
+    }
 }
 
 fn digest_details(digest: &Digest) -> Vec<(&'static str, String)> {
@@ -210,20 +246,21 @@ fn link(event: &Event) -> Option<String> {
 
 fn ending(alert: &Alert, leave: &str) -> [(&'static str, String); 4] {
     let explanation = &alert.explanation;
+    let (what, leave) = if alert.is_notice() { ("notice", NO_MORE_NOTICES) } else { ("alert", leave) };
     [
         ("Why", sentence(&explanation.reason)),
         ("Limit", sentence(&explanation.promise)),
-        ("Next", next(explanation, alert.created_at)),
+        ("Next", next(what, explanation, alert.created_at)),
         ("Leave", one_line(leave, MAX_TEXT_CHARS)),
     ]
 }
 
 /// How many more may come now, and when the next is possible.
-fn next(explanation: &Explanation, created_at: Timestamp) -> String {
+fn next(what: &str, explanation: &Explanation, created_at: Timestamp) -> String {
     let more = match explanation.remaining {
-        0 => "No more alerts may come now".to_owned(),
-        1 => "1 more alert may come now".to_owned(),
-        many => format!("{many} more alerts may come now"),
+        0 => format!("No more {what}s may come now"),
+        1 => format!("1 more {what} may come now"),
+        many => format!("{many} more {what}s may come now"),
     };
     if explanation.retry_at <= created_at {
         format!("{more}; the next is possible at once.")

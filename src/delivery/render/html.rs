@@ -23,15 +23,15 @@ footer p{margin:6px 0;overflow-wrap:anywhere}\
 @media (prefers-color-scheme:dark){body{color:#f2f2f7;background:#121214}a{color:#7db4ff}footer{color:#a8a8ae}}\
 @media (max-width:480px){.t{white-space:normal}}";
 
-/// The facts as a document; `unsubscribe_url` is behind the last sentence.
-pub(super) fn lay_out(facts: &Facts, unsubscribe_url: &str) -> String {
+/// The facts as a document; `unsubscribe_url` is behind the last sentence, where there is one.
+pub(super) fn lay_out(facts: &Facts, unsubscribe_url: Option<&str>) -> String {
     let mut out = String::new();
     // Writing to a string never fails.
     let _ = write(&mut out, facts, unsubscribe_url);
     out
 }
 
-fn write(out: &mut String, facts: &Facts, unsubscribe_url: &str) -> std::fmt::Result {
+fn write(out: &mut String, facts: &Facts, unsubscribe_url: Option<&str>) -> std::fmt::Result {
     let title = escape(&facts.title);
     writeln!(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">")?;
     writeln!(out, "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">")?;
@@ -52,13 +52,13 @@ fn write(out: &mut String, facts: &Facts, unsubscribe_url: &str) -> std::fmt::Re
         rows(out, &facts.rows)?;
     }
     writeln!(out, "<footer>")?;
-    let (leave, others) = facts.ending.split_last().map_or((None, &[][..]), |(last, rest)| (Some(last), rest));
-    for (label, value) in others {
-        writeln!(out, "<p><b>{}:</b> {}</p>", escape(label), escape(value))?;
-    }
-    if let Some((label, value)) = leave {
-        let url = escape(unsubscribe_url);
-        writeln!(out, "<p><b>{}:</b> <a href=\"{url}\">{}</a></p>", escape(label), escape(value))?;
+    let last = facts.ending.len() - 1;
+    for (at, (label, value)) in facts.ending.iter().enumerate() {
+        let (label, value) = (escape(label), escape(value));
+        match unsubscribe_url.filter(|_| at == last) {
+            Some(url) => writeln!(out, "<p><b>{label}:</b> <a href=\"{}\">{value}</a></p>", escape(url))?,
+            None => writeln!(out, "<p><b>{label}:</b> {value}</p>")?,
+        }
     }
     writeln!(out, "</footer>\n</main>\n</body>\n</html>")
 }

@@ -32,5 +32,6 @@ pub struct Rendered {
 pub fn render(alert: &Alert, unsubscribe: &Unsubscribe) -> Rendered {
     let facts = Facts::of(alert, &unsubscribe.sentence());
     let subject = one_line(&alert.title(), MAX_SUBJECT_CHARS);
-    Rendered { subject, text: text::lay_out(&facts), html: html::lay_out(&facts, &unsubscribe.url()) }
+    let page = (!alert.is_notice()).then(|| unsubscribe.url());
+    Rendered { subject, text: text::lay_out(&facts), html: html::lay_out(&facts, page.as_deref()) }
 }

@@ -6,6 +6,7 @@ use serde::Serialize;
 use crate::alert::{Alert, Content, Digest};
 use crate::event::{Event, EventId, Magnitude, PagerLevel};
 use crate::identity::Change;
+use crate::notice::{Item, Notice, Section, What};
 use crate::rate::Rate;
 use crate::time::Timestamp;
 
@@ -41,6 +42,31 @@ enum BodyContent<'a> {
     Digest { digest: BodyDigest<'a> },
     Update { event: BodyEvent<'a>, update: BodyUpdate<'a> },
     Withdrawal { event: BodyEvent<'a>, withdrawal: BodyWithdrawal<'a> },
+    Notice { notice: BodyNotice<'a> },
+}
+
+#[derive(Serialize)]
+struct BodyNotice<'a> {
+    changes: Vec<BodyChange<'a>>,
+}
+
+#[derive(Serialize)]
+struct BodyChange<'a> {
+    what: What,
+    count: u64,
+    text: String,
+    to_do: &'static str,
+    /// Those noticed first; `count` may be more.
+    listed: Vec<BodyItem<'a>>,
+}
+
+#[derive(Serialize)]
+struct BodyItem<'a> {
+    /// Null where it is the feed.
+    subscriber: Option<&'a str>,
+    noticed_at: Timestamp,
+    since: Timestamp,
+    detail: &'a str,
 }
 
 #[derive(Serialize)]
@@ -124,6 +150,7 @@ fn body(alert: &Alert) -> Body<'_> {
             let withdrawal = BodyWithdrawal { of: &of.id };
             ("earthquake.withdrawal", BodyContent::Withdrawal { event: event.as_ref().into(), withdrawal })
         }
+        Content::Notice(notice) => ("notice", BodyContent::Notice { notice: notice.into() }),
         Content::Exercise(event) => {
             ("earthquake.alert", BodyContent::Event { event: event.as_ref().into(), late: false, unconfirmed: false })
         }
@@ -147,6 +174,30 @@ fn body(alert: &Alert) -> Body<'_> {
             reset_at: explanation.reset_at,
         },
         unsubscribe_url: alert.unsubscribe_url.as_deref(),
+    }
+}
+
+impl<'a> From<&'a Notice> for BodyNotice<'a> {
+    fn from(notice: &'a Notice) -> BodyNotice<'a> {
+        BodyNotice { changes: notice.sections.iter().map(BodyChange::from).collect() }
+    }
+}
+
+impl<'a> From<&'a Section> for BodyChange<'a> {
+    fn from(section: &'a Section) -> BodyChange<'a> {
+        let item = |item: &'a Item| BodyItem {
+            subscriber: item.subscriber.as_deref(),
+            noticed_at: item.noticed_at,
+            since: item.since,
+            detail: &item.detail,
+        };
+        BodyChange {
+            what: section.what,
+            count: section.count,
+            text: section.in_words(),
+            to_do: section.what.advice(),
+            listed: section.listed.iter().map(item).collect(),
+        }
     }
 }
 

@@ -68,6 +68,8 @@ fn kind_of(alert: &Alert) -> Kind<'_> {
     let alone = |first: &'_ First| !first.digest;
     match &alert.content {
         Content::Exercise(_) => Kind { status: "Exercise", ..plain },
+        // Told of no earthquake; no configuration lets one be sent in this form.
+        Content::Notice(_) => Kind { status: "System", ..plain },
         Content::Event { unconfirmed: true, .. } => Kind { certainty: "Possible", ..plain },
         Content::Update(update) if alone(&update.of) => Kind { message: "Update", first: Some(&update.of), ..plain },
         Content::Event { unconfirmed: false, .. } | Content::Digest(_) | Content::Update(_) => plain,
@@ -80,7 +82,7 @@ fn kind_of(alert: &Alert) -> Kind<'_> {
 
 fn urgency(alert: &Alert) -> &'static str {
     match &alert.content {
-        Content::Digest(_) | Content::Withdrawal { .. } => "Past",
+        Content::Digest(_) | Content::Withdrawal { .. } | Content::Notice(_) => "Past",
         Content::Event { event, .. } | Content::Exercise(event) => urgency_of(event, alert.created_at),
         Content::Update(update) => urgency_of(&update.event, alert.created_at),
     }
@@ -140,6 +142,7 @@ fn info(writer: &mut Writer<Vec<u8>>, alert: &Alert, facts: &Facts, event: &Even
             Content::Digest(digest) => digest.events.iter().try_for_each(|event| area(info, event)),
             Content::Event { event, .. } | Content::Withdrawal { event, .. } | Content::Exercise(event) => area(info, event),
             Content::Update(update) => area(info, &update.event),
+            Content::Notice(_) => Ok(()),
         }
     })?;
     Ok(())

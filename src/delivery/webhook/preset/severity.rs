@@ -14,10 +14,10 @@ pub(super) enum Severity {
 }
 
 impl Severity {
-    /// Of the largest event that the message tells of; unknown of one that was withdrawn.
+    /// Of the largest event that the message tells of; unknown of one that was withdrawn, and of a notice.
     pub fn of_alert(alert: &Alert) -> Severity {
         match &alert.content {
-            Content::Withdrawal { .. } => Severity::Unknown,
+            Content::Withdrawal { .. } | Content::Notice(_) => Severity::Unknown,
             Content::Event { .. } | Content::Digest(_) | Content::Update(_) | Content::Exercise(_) => {
                 alert.largest().map_or(Severity::Unknown, Severity::of)
             }
