@@ -4,9 +4,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// Tells the time.
 pub trait Clock: Send + Sync {
@@ -26,6 +26,25 @@ impl Clock for SystemClock {
             Err(before) => -i128::try_from(before.duration().as_micros()).unwrap_or(i128::MAX),
         };
         Timestamp::saturating_from_ticks(ticks)
+    }
+}
+
+/// Measures how long something takes. Setting the system's clock does not touch it.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// Begins to measure.
+    #[must_use]
+    #[expect(clippy::disallowed_methods, reason = "this is the place")]
+    pub fn start() -> Stopwatch {
+        Stopwatch(Instant::now())
+    }
+
+    /// How long ago it was started.
+    #[must_use]
+    pub fn elapsed(self) -> Span {
+        Span::from_ticks(u64::try_from(self.0.elapsed().as_micros()).unwrap_or(u64::MAX))
     }
 }
 

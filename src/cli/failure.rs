@@ -119,7 +119,7 @@ impl From<DaemonError> for Failure {
         match error {
             DaemonError::Feed(fault) => fault.into(),
             DaemonError::Store(fault) => fault.into(),
-            DaemonError::Signals(_) => Failure { blame: Blame::Running, error: error.into() },
+            DaemonError::Slow(_) | DaemonError::Signals(_) => Failure { blame: Blame::Running, error: error.into() },
         }
     }
 }

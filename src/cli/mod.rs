@@ -9,6 +9,7 @@ mod failure;
 mod help;
 mod input;
 mod ledger;
+mod log;
 mod man;
 mod min_bucket;
 mod outbox;
@@ -51,7 +52,7 @@ const EXAMPLES: &str = "Examples:
 Exit status: 0 success, 1 it failed while running, 2 wrong usage or configuration, 3 the input data are bad.";
 
 /// Options of every command.
-#[derive(Args)]
+#[derive(Args, Clone)]
 struct Global {
     /// The configuration [default: throttler.toml here, else /etc/throttler/throttler.toml, where there is one]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Options of every command")]

@@ -1,23 +1,23 @@
 //! `throttler run`: the daemon.
 
-use std::io::IsTerminal;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use tracing_subscriber::EnvFilter;
+use tokio::sync::watch;
 
 use super::Global;
 use super::failure::{Blame, Blamed, Failure};
+use super::log;
 use super::setup::{Loaded, install_crypto};
 use crate::clock::{Clock, FileClock, SystemClock};
-use crate::daemon::{Database, GapCloser, IDLE, Ingester, Service, StopSignal, Vanished};
+use crate::config::{OperatorConfig, WebConfig};
+use crate::daemon::{Database, IDLE, Identity, Metrics, Reloading, Reread, Service, StopSignal};
+use crate::delivery::UnsubscribeKey;
 use crate::store::{DaemonLock, Store};
 use crate::time::Span;
-use crate::web::{Limits, Server, Watching, Web, Work};
+use crate::web::{Limits, Server, Web, Work};
 
-/// What the log shows unless `$THROTTLER_LOG` says otherwise.
-const DEFAULT_LOG: &str = "throttler=info,warn";
 /// Names a file that tells the time instead of the system, for tests that kill this process.
 const TEST_CLOCK: &str = "THROTTLER_TEST_CLOCK";
 /// How long a stage sleeps at most where a test moves the time.
@@ -33,57 +33,55 @@ const TEST_IDLE: Span = Span::from_millis(2);
 Without any configuration it polls the USGS, keeps its state here (or in $STATE_DIRECTORY), and logs what it would send.
 With [web] listen it answers /healthz and /readyz there, and the pages on which recipients unsubscribe; for the
 operator / is the dashboard, and /what-if and /laboratory are pages to play with.
-It stops in order at SIGTERM or SIGINT; a second daemon on the same database refuses to start.")]
+It stops in order at SIGTERM or SIGINT, and reads its configuration again at SIGHUP.
+$THROTTLER_LOG sets the log's levels, also for a target: throttler::daemon::dispatch=debug.
+A second daemon on the same database refuses to start.")]
 pub(super) struct RunArgs {}
 
 pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
-    let directives = std::env::var("THROTTLER_LOG").unwrap_or_else(|_| DEFAULT_LOG.to_owned());
-    let filter = EnvFilter::try_new(&directives).map_err(|fault| {
-        Failure::usage(format!("$THROTTLER_LOG is '{directives}': {fault}; expected levels like throttler=debug,warn"))
-    })?;
-    let ansi = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi).init();
+    log::init()?;
     install_crypto();
     let loaded = Loaded::read(global)?;
-    // Everything that can be wrong with the configuration is found before anything is touched.
-    let (url, rules) = (loaded.feed_url()?, loaded.event_rules()?);
     let (clock, idle) = clock()?;
-    let (delivery, egress, ledger) = (loaded.delivery(global)?, loaded.egress()?, loaded.ledger()?);
-    let operator = loaded.operator()?.map(Arc::new);
-    let history = loaded.config.web.listen.map(|_| loaded.history()).transpose()?;
+    let (ledger, history) = (loaded.ledger()?, loaded.config.web.listen.map(|_| loaded.history()).transpose()?);
     let path = loaded.database(global);
-    let _lock = DaemonLock::acquire(&path)?;
+    // Everything that can be wrong with the configuration is found before the database is touched. With a listener links can
+    // be verified, whether new messages have them or not.
+    loaded.check_web()?;
+    let web = loaded
+        .config
+        .web
+        .listen
+        .map(|listen| Ok::<_, Failure>((listen, loaded.unsubscribe_key(global)?, loaded.web_access(listen)?)));
+    let web = web.transpose()?;
+    let key = web.as_ref().map(|(_, key, _)| key.clone());
+    let running =
+        Running { database: path.clone(), web: loaded.config.web.clone(), operator: loaded.config.operator.clone(), key };
+    let mut settings = loaded.settings(|| running.key())?;
+    let operator = loaded.operator()?.map(Arc::new);
+    let lock = DaemonLock::acquire(&path)?;
     let store = Store::open(&path)?;
-    let feed = loaded.feed(store.last_generated(&url.to_string())?)?;
-    let fdsn = loaded.fdsn()?.map(|fdsn| Arc::new(fdsn.impatient()));
-    let (gaps, vanished) = (GapCloser::new(loaded.feed_settings(), fdsn.clone()), Vanished::new(fdsn));
-    let database = Database::new(store);
-    let ingester = Ingester { feed, rules, database: database.clone(), clock: Arc::clone(&clock), gaps, vanished };
-    let (poll, stale_after) = (loaded.config.feed.poll, loaded.config.feed.stale_after);
-    let service =
-        Service { ingester, poll, stale_after, delivery: Arc::new(delivery), egress, ledger, operator, database, clock, idle };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let pages = loaded.config.web.listen.map(|listen| {
-        Ok::<_, Failure>((
-            listen,
-            loaded.unsubscribe_key(global)?,
-            loaded.web_access(listen)?,
-            Work::new(Store::open_reader(&path)?),
-        ))
+    settings.polling.feed = loaded.feed(store.last_generated(&settings.polling.feed.url().to_string())?)?;
+    let work = history.is_some().then(|| Store::open_reader(&path).map(Work::new)).transpose()?;
+    let identity = Identity { database: path, configuration: loaded.path.clone() };
+    let watching = watch::Sender::new(settings.polling.watched_since(clock.now()));
+    let (database, metrics) = (Database::new(store), Arc::new(Metrics::new()));
+    let pages = web.zip(history.zip(work)).map(|((listen, key, access), (history, work))| {
+        let (database, clock, watching) = (database.clone(), Arc::clone(&clock), watching.subscribe());
+        (listen, Web { database, clock, key, watching, metrics: Arc::clone(&metrics), access, work, history })
     });
-    let pages = pages.transpose()?;
-    runtime.block_on(async {
-        let stop = StopSignal::from_process()?;
-        let (Some((listen, key, access, work)), Some(history)) = (pages, history) else { return Ok(service.run(stop).await?) };
+    let global = global.clone();
+    let reread = move || reread(&global, &running).map_err(|fault| fault.to_string());
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let done = runtime.block_on(async {
+        let (stop, reloading) = (StopSignal::from_process()?, Reloading::from_process(reread)?);
+        let service = Service { identity, settings, reloading, ledger, operator, database, clock, idle, watching, metrics };
+        let Some((listen, web)) = pages else { return Ok(service.run(stop).await?) };
         let server = Server::bind(listen, Limits::default()).await.map_err(|fault| {
             let at = loaded.at("web.listen");
             anyhow::anyhow!("{at}: cannot listen on {listen}: {fault}")
         });
-        let server = server.blame(Blame::Running)?;
-        let watch = Watching { feed: url.to_string(), since: service.clock.now(), stale_after };
-        let web =
-            Web { database: service.database.clone(), clock: Arc::clone(&service.clock), key, watch, access, work, history };
-        let serving = tokio::spawn(server.serve(web.routes(), stop.clone()));
+        let serving = tokio::spawn(server.blame(Blame::Running)?.serve(web.routes(), stop.clone()));
         let done = service.run(stop).await;
         if done.is_err() {
             serving.abort();
@@ -91,7 +89,47 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
         // It ends at the same signal; a panic in it is the process's affair no more.
         let _ = serving.await;
         Ok(done?)
-    })
+    });
+    // Held until nothing works on the database any more.
+    drop(runtime);
+    drop(lock);
+    done
+}
+
+/// What stays as it is while the daemon runs.
+struct Running {
+    database: PathBuf,
+    web: WebConfig,
+    operator: OperatorConfig,
+    /// With which links are verified.
+    key: Option<UnsubscribeKey>,
+}
+
+impl Running {
+    fn key(&self) -> Result<UnsubscribeKey, Failure> {
+        // Links without a listener are refused before anybody asks for their key.
+        self.key.clone().ok_or_else(|| Failure::usage("messages cannot have links where nothing listens"))
+    }
+}
+
+/// The configuration as it is now, as far as a running daemon can take it over.
+fn reread(global: &Global, running: &Running) -> Result<Reread, Failure> {
+    let mut loaded = Loaded::read(global)?;
+    loaded.check_web()?;
+    let mut restart = Vec::new();
+    if loaded.database(global) != running.database {
+        restart.push("database");
+    }
+    if loaded.config.web.listen != running.web.listen {
+        restart.push("web.listen");
+        // The pages that new links lead to are at the old place.
+        loaded.config.web = running.web.clone();
+    }
+    loaded.operator()?;
+    if loaded.config.operator != running.operator {
+        restart.push("operator");
+    }
+    Ok(Reread { settings: loaded.settings(|| running.key())?, restart })
 }
 
 /// The time, and how long a stage may sleep by it.

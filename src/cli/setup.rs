@@ -2,13 +2,14 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::Global;
 use super::failure::{Blame, Blamed, Failure};
 use crate::catalogue::Source;
 use crate::channel::Channel;
 use crate::config::{Config, FeedConfig};
-use crate::daemon::{Contact, Egress, Operator};
+use crate::daemon::{Contact, Egress, GapCloser, Operator, Polling, Sending, Settings, Vanished};
 use crate::delivery::{
     BaseUrl, Delivery, DeliveryError, EmailChannel, EmailSender, EmailSettings, MailTransport, Password, Sender, UnsubscribeKey,
     UnsubscribeLinks, WebhookSecret, WebhookSender, WebhookSettings, address_guard, check_preset,
@@ -158,8 +159,23 @@ impl Loaded {
         Ok(Some(Span::from_seconds(u64::from(days) * DAY)))
     }
 
-    /// The channels that alerts leave by.
-    pub fn delivery(&self, global: &Global) -> Result<Delivery, Failure> {
+    /// What a daemon takes over of it, also while it runs; `key` is asked for where messages have links to leave by.
+    pub fn settings(&self, key: impl FnOnce() -> Result<UnsubscribeKey, Failure>) -> Result<Settings, Failure> {
+        let fdsn = self.fdsn()?.map(|fdsn| Arc::new(fdsn.impatient()));
+        let polling = Polling {
+            feed: self.feed(None)?,
+            rules: self.event_rules()?,
+            gaps: GapCloser::new(self.feed_settings(), fdsn.clone()),
+            vanished: Vanished::new(fdsn),
+            poll: self.config.feed.poll,
+            stale_after: self.config.feed.stale_after,
+        };
+        let egress = self.egress()?;
+        Ok(Settings { polling, sending: Sending { delivery: Arc::new(self.delivery(key)?), egress } })
+    }
+
+    /// The channels that alerts leave by; `key` is asked for where messages have links to leave by.
+    pub fn delivery(&self, key: impl FnOnce() -> Result<UnsubscribeKey, Failure>) -> Result<Delivery, Failure> {
         let base = self.check_web()?;
         let mut webhook = WebhookSettings { allow_private: self.config.webhook.allow_private, ..WebhookSettings::default() };
         let email = match self.email_settings()? {
@@ -169,8 +185,7 @@ impl Loaded {
             }
             None => EmailChannel::Log,
         };
-        let links =
-            base.map(|base| Ok::<_, Failure>(UnsubscribeLinks { base, key: self.unsubscribe_key(global)? })).transpose()?;
+        let links = base.map(|base| Ok::<_, Failure>(UnsubscribeLinks { base, key: key()? })).transpose()?;
         Ok(Delivery { email, webhook: WebhookSender::new(webhook)?, links })
     }
 

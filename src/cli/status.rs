@@ -1,4 +1,4 @@
-//! `throttler status`: how things stand, from the database and its lock.
+//! `throttler status`: how things stand, from the database, its lock, and what the daemon notes of itself beside them.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::setup::{Loaded, open_existing_store};
 use crate::clock::{Clock, SystemClock};
 use crate::feed::FeedUrl;
 use crate::freshness::{FeedState, Freshness};
-use crate::store::{DaemonLock, NoticeCounts, StoreStatus};
+use crate::store::{DaemonLock, DaemonNote, NoticeCounts, Reload, StoreStatus};
 use crate::time::{Span, Timestamp};
 
 /// Show how things stand: daemon, feed, events, subscribers, outbox
@@ -21,8 +21,9 @@ use crate::time::{Span, Timestamp};
   throttler status
   throttler status --format json
 
-It reads the database and its lock, whether the daemon runs or not, and changes nothing. A feed is stale when its last successful
-poll, or the making of its content, is longer ago than feed.stale_after.")]
+It reads the database, its lock, and the note that the daemon writes beside them, whether the daemon
+runs or not, and changes nothing. A feed is stale when its last successful poll, or the making of
+its content, is longer ago than feed.stale_after.")]
 pub(super) struct StatusArgs {
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -32,6 +33,8 @@ pub(super) struct StatusArgs {
 struct Standing {
     /// The daemon's process, if one runs.
     daemon: Option<String>,
+    /// What that daemon notes of itself, or the last one, if none runs.
+    note: Option<DaemonNote>,
     database: String,
     bytes: Option<u64>,
     feed: String,
@@ -51,8 +54,12 @@ pub(super) fn run(global: &Global, args: &StatusArgs) -> Result<(), Failure> {
     // As the daemon knows it.
     let feed = loaded.config.feed.url.parse::<FeedUrl>().map_or_else(|_| loaded.config.feed.url.clone(), |url| url.to_string());
     let (state, stale_after) = (store.feed_state(&feed)?, loaded.config.feed.stale_after);
+    let daemon = DaemonLock::holder(&path)?;
+    // One that has just started has not noted anything yet.
+    let note = DaemonNote::read(&path)?.filter(|note| daemon.as_ref().is_none_or(|process| *process == note.process.to_string()));
     let standing = Standing {
-        daemon: DaemonLock::holder(&path)?,
+        daemon,
+        note,
         database: path.display().to_string(),
         bytes: size(&path),
         freshness: state.freshness(now, stale_after, now),
@@ -80,7 +87,7 @@ fn as_json(standing: &Standing) -> Value {
         Freshness::Stale { since, .. } => Some(since),
     };
     json!({
-        "daemon": { "running": standing.daemon.is_some(), "process": standing.daemon },
+        "daemon": about_daemon(standing),
         "database": { "path": standing.database, "bytes": standing.bytes },
         "feed": {
             "url": standing.feed, "polled_at": state.polled_at, "generated_at": state.generated_at,
@@ -96,17 +103,55 @@ fn as_json(standing: &Standing) -> Value {
     })
 }
 
+fn about_daemon(standing: &Standing) -> Value {
+    let mut about = json!({ "running": standing.daemon.is_some(), "process": standing.daemon });
+    if let (Value::Object(about), Some(Value::Object(note))) =
+        (&mut about, standing.note.as_ref().and_then(|note| serde_json::to_value(note).ok()))
+    {
+        // Which process runs is the lock's to say.
+        about.extend(note.into_iter().filter(|(key, _)| key != "process"));
+    }
+    about
+}
+
+/// What the daemon notes of itself, in rows; none if it never ran.
+fn noted(note: Option<&DaemonNote>, or_none: impl Fn(Option<Timestamp>) -> String) -> Vec<(&'static str, String)> {
+    let Some(note) = note else { return Vec::new() };
+    let configuration =
+        note.configuration.as_ref().map_or("no file, only defaults".to_owned(), |path| path.display().to_string());
+    let mut rows = vec![
+        ("version", note.version.clone()),
+        ("configuration", configuration),
+        ("started", or_none(Some(note.started_at))),
+        ("stopped", or_none(note.stopped_at)),
+        ("last turns", format!("ingest {}", or_none(note.turns.ingest))),
+        ("", format!("dispatch {}", or_none(note.turns.dispatch))),
+        ("", format!("deliver {}", or_none(note.turns.deliver))),
+    ];
+    if let Some(at) = note.turns.notify {
+        rows.push(("", format!("notify {}", or_none(Some(at)))));
+    }
+    if let Some(Reload { at, applied, detail }) = &note.reload {
+        let outcome = if *applied { "applied" } else { "refused" };
+        let detail = detail.as_ref().map_or_else(String::new, |detail| format!(": {detail}"));
+        rows.push(("last reload", format!("{outcome} {}{detail}", or_none(Some(*at)))));
+    }
+    rows
+}
+
 fn as_text(standing: &Standing) -> String {
     let Standing { state, counts, notices, now, .. } = standing;
     let count = output::count;
     let ago = |at: Timestamp| format!("{at}, {} ago", output::duration(now.since(at)));
     let or_none = |at: Option<Timestamp>| at.map_or_else(|| "-".to_owned(), ago);
-    let daemon = match &standing.daemon {
-        Some(process) => format!("The daemon runs (process {process})"),
-        None => "The daemon does not run".to_owned(),
+    let daemon = match (&standing.daemon, &standing.note) {
+        (Some(process), _) => format!("The daemon runs (process {process})"),
+        (None, Some(DaemonNote { stopped_at: None, .. })) => "The daemon does not run, and did not stop in order".to_owned(),
+        (None, _) => "The daemon does not run".to_owned(),
     };
     let feed = if state.polled_at.is_none() { "its feed was not polled yet".to_owned() } else { standing.freshness.to_string() };
-    let rows = [
+    let mut rows = noted(standing.note.as_ref(), or_none);
+    rows.extend([
         ("database", format!("{}, {} bytes", standing.database, standing.bytes.map_or_else(|| "?".to_owned(), count))),
         ("feed", standing.feed.clone()),
         ("last poll", or_none(state.polled_at)),
@@ -131,6 +176,6 @@ fn as_text(standing: &Standing) -> String {
                 output::counted(notices.untold, "change"),
             ),
         ),
-    ];
+    ]);
     format!("{daemon}; {feed}.\n\n{}", output::pairs(&rows))
 }

@@ -107,6 +107,16 @@ impl Channels {
         Channels { egress, known: HashMap::new() }
     }
 
+    /// Other limits from now on. A queue whose rate stays keeps its turns.
+    pub fn limit(&mut self, egress: Egress) {
+        for (channel, state) in &mut self.known {
+            if self.egress.of(channel) != egress.of(channel) {
+                state.queue = egress.queue(channel);
+            }
+        }
+        self.egress = egress;
+    }
+
     /// How much room there is at `now` beside what is lined up already. A channel that is not known yet has room for its first
     /// attempts.
     pub fn rooms(&self, now: Timestamp, lined_up: &LinedUp) -> Rooms {
@@ -282,6 +292,27 @@ mod tests {
         let waits = [&example, &hook("other.example")].map(|channel| channels.wait(channel, now()));
         assert_eq!(waits, [Span::from_millis(200), Span::ZERO], "what has no room waits for its turn");
         assert_eq!(channels.next_change(now()), Some(now().plus(Span::from_millis(100))), "the third's turn, less what is ahead");
+    }
+
+    #[test]
+    fn other_limits_hold_at_once_and_what_is_known_stays() {
+        let rate = |text: &str| Some(text.parse::<Rate>().expect(text));
+        let (slow, fast, relay) = (hook("slow"), hook("fast"), Channel::from_text("email".into()));
+        let limits = |per_host, email| Egress { email, per_host, hosts: BTreeMap::new() };
+        let mut channels = Channels::new(limits(rate("10/s"), None));
+        for _ in 0..5 {
+            answer(&mut channels, &slow, Told::Failed { retry_after: None });
+        }
+        channels.begun(&fast, Class::Alert, now());
+        channels.begun(&relay, Class::Alert, now());
+        let turns = |channels: &Channels, channel: &Channel| channels.rooms(now(), &LinedUp::default()).of(channel);
+        assert_eq!((turns(&channels, &slow), turns(&channels, &fast)), (0, 1));
+        channels.limit(limits(rate("10/s"), rate("1/s")));
+        assert_eq!(turns(&channels, &slow), 0, "its breaker is open");
+        assert_eq!(turns(&channels, &fast), 1, "its queue goes on");
+        assert_eq!(turns(&channels, &relay), 1, "a limit of its own from now on");
+        channels.limit(Egress::default());
+        assert_eq!(turns(&channels, &fast), FIRST_PER_CHANNEL - 1);
     }
 
     #[test]

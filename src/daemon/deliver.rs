@@ -5,15 +5,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::task::{Id, JoinError, JoinSet};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::channels::{Channels, Class, Egress, Told};
 use super::lined_up::LinedUp;
-use super::{Contact, Database, Operator};
+use super::metrics::Attempt;
+use super::settings::Sending;
+use super::{Contact, Database, Metrics, Operator};
 use crate::backoff;
 use crate::breaker::{Allowed, Change};
 use crate::channel::Channel;
-use crate::clock::Clock;
+use crate::clock::{Clock, Stopwatch};
 use crate::delivery::{Delivery, Outcome, WebhookSecret};
 use crate::notice::Way;
 use crate::store::{Ahead, Claim, Claimed, ClaimedNotice, Settlement, Store, StoreError};
@@ -31,6 +33,9 @@ pub const RETRY_MAX: Span = Span::from_seconds(3_600);
 const MAX_NOTICE_WAIT: Span = Span::from_seconds(30);
 /// An alert that could not be delivered for this long is given up.
 pub const MAX_AGE: Span = Span::from_seconds(86_400);
+
+/// What the outbox says of attempts that a stop cut off.
+const CUT_OFF: &str = "cut off by a stop of the daemon, after which it may arrive twice";
 
 /// Claims, attempts and settles deliveries.
 pub struct Deliverer {
@@ -55,6 +60,7 @@ pub struct Deliverer {
     ended_notices: Vec<(i64, Settlement)>,
     /// Channels whose probe failed, with what it said: what waited too long for them is given up.
     failed_probes: Vec<(Channel, String)>,
+    metrics: Arc<Metrics>,
 }
 
 /// What one attempt leaves.
@@ -65,6 +71,16 @@ struct Attempted {
     way: Option<Way>,
     settlement: Settlement,
     told: Told,
+    /// `None` if there was none in the end.
+    measured: Option<Measured>,
+}
+
+/// How an attempt went.
+struct Measured {
+    attempt: Attempt,
+    took: Span,
+    /// From the first sight of its event to its receipt.
+    latency: Option<Span>,
 }
 
 impl Deliverer {
@@ -92,7 +108,28 @@ impl Deliverer {
             notices: Vec::new(),
             ended_notices: Vec::new(),
             failed_probes: Vec::new(),
+            metrics: Arc::default(),
         }
+    }
+
+    /// The same, counting its attempts here.
+    #[must_use]
+    pub fn counting(self, metrics: Arc<Metrics>) -> Deliverer {
+        Deliverer { metrics, ..self }
+    }
+
+    /// Takes over other settings. Attempts under way end as they began; what is known of the channels stays.
+    pub fn take_over(&mut self, sending: Sending) {
+        let before = std::mem::replace(&mut self.delivery, sending.delivery);
+        self.channels.limit(sending.egress);
+        // Its idle connections are of no more use; the others end with their attempts.
+        tokio::spawn(async move { before.close().await });
+    }
+
+    /// How many attempts are under way.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        self.attempts.len()
     }
 
     /// The same, which also delivers notices to this operator.
@@ -277,8 +314,14 @@ impl Deliverer {
     fn note(&mut self, ended: Result<(Id, Attempted), JoinError>) {
         let now = self.clock.now();
         let (channel, way, told, reason) = match ended {
-            Ok((id, Attempted { delivery_key, channel, way, settlement, told })) => {
+            Ok((id, Attempted { delivery_key, channel, way, settlement, told, measured })) => {
                 self.tasks.remove(&id);
+                if let Some(Measured { attempt, took, latency }) = measured {
+                    self.metrics.attempted(&channel, attempt, took);
+                    if let Some(latency) = latency {
+                        self.metrics.received(&channel, latency);
+                    }
+                }
                 let reason = match &settlement {
                     Settlement::Delivered { detail: reason }
                     | Settlement::Retry { reason, .. }
@@ -329,27 +372,60 @@ impl Deliverer {
         }
     }
 
-    /// Waits for the attempts under way and writes what became of them, without starting others.
+    /// Waits so long for the attempts under way and writes what became of them, without starting others. Those that are left
+    /// then are cut off and handed back: they are due again, and may arrive twice. How many.
     ///
     /// # Errors
-    /// [`StoreError`] if the database cannot be written; the leases then run out and the attempts are repeated.
-    pub async fn finish(&mut self) -> Result<(), StoreError> {
+    /// [`StoreError`] if the database cannot be written; the leases then run out, or the next start recovers them.
+    pub async fn finish(&mut self, patience: Span) -> Result<usize, StoreError> {
         let given_back = self.lined_up.take_all();
         self.ended.extend(given_back.into_iter().map(|key| (key, Settlement::GivenBack)));
-        loop {
-            let (owner, now, settled) = (self.owner.clone(), self.clock.now(), std::mem::take(&mut self.ended));
-            let notices = std::mem::take(&mut self.ended_notices);
-            let settle = move |store: &mut Store| {
-                store.settle(&owner, &settled, now)?;
-                let claim = Claim { owner: &owner, most: 0, lease: LEASE, now };
-                store.settle_and_claim_notices(&notices, claim, &[]).map(|_| ())
-            };
-            self.database.with(settle).await?;
-            if self.attempts.is_empty() {
-                return Ok(());
+        let all_ended = async {
+            loop {
+                // A database that fails may work again before the end, which tells if it does not.
+                let _ = self.settle().await;
+                match self.attempts.join_next_with_id().await {
+                    Some(ended) => self.note(ended),
+                    None => return,
+                }
             }
-            self.one_ended().await;
+        };
+        let _ = timeout(patience.to_std(), all_ended).await;
+        self.attempts.abort_all();
+        while let Some(ended) = self.attempts.join_next_with_id().await {
+            match ended {
+                Err(fault) if fault.is_cancelled() => {
+                    // Notices are not counted among the attempts.
+                    if let Some((channel, None)) = self.tasks.remove(&fault.id()) {
+                        self.metrics.cut_off(&channel);
+                    }
+                }
+                ended => self.note(ended),
+            }
         }
+        self.settle().await?;
+        let (owner, now) = (self.owner.clone(), self.clock.now());
+        self.database.with(move |store| store.hand_back(&owner, CUT_OFF, now)).await
+    }
+
+    /// Writes what became of attempts that have ended.
+    async fn settle(&mut self) -> Result<(), StoreError> {
+        let (owner, now, settled) = (self.owner.clone(), self.clock.now(), self.ended.clone());
+        let notices = self.ended_notices.clone();
+        let settle = move |store: &mut Store| {
+            store.settle(&owner, &settled, now)?;
+            let claim = Claim { owner: &owner, most: 0, lease: LEASE, now };
+            store.settle_and_claim_notices(&notices, claim, &[]).map(|_| ())
+        };
+        self.database.with(settle).await?;
+        self.ended.clear();
+        self.ended_notices.clear();
+        Ok(())
+    }
+
+    /// Ends idle connections politely.
+    pub async fn close(&self) {
+        self.delivery.close().await;
     }
 
     /// How many deliveries are claimed and wait for a free connection.
@@ -376,6 +452,7 @@ fn random() -> u64 {
 }
 
 async fn attempt(delivery: &Delivery, clock: &dyn Clock, mut claimed: Claimed) -> Attempted {
+    let since_start = Stopwatch::start();
     claimed.alert.unsubscribe_url = delivery.unsubscribe_url(claimed.enrolment);
     let secrets: Result<Vec<WebhookSecret>, _> = claimed.secret.iter().map(|secret| secret.parse()).collect();
     let (outcome, told) = match secrets {
@@ -390,8 +467,15 @@ async fn attempt(delivery: &Delivery, clock: &dyn Clock, mut claimed: Claimed) -
         }
     };
     log(&claimed, &outcome);
-    let settlement = settlement(outcome, claimed.attempts, claimed.waits_since, clock.now(), random());
-    Attempted { delivery_key: claimed.delivery_key, channel: claimed.channel, way: None, settlement, told }
+    let now = clock.now();
+    let (attempt, latency) = match outcome {
+        Outcome::Delivered { .. } => (Attempt::Delivered, claimed.first_seen_at.map(|seen_at| now.since(seen_at))),
+        Outcome::Transient { .. } => (Attempt::Transient, None),
+        Outcome::Permanent { .. } => (Attempt::Permanent, None),
+    };
+    let measured = Some(Measured { attempt, took: since_start.elapsed(), latency });
+    let settlement = settlement(outcome, claimed.attempts, claimed.waits_since, now, random());
+    Attempted { delivery_key: claimed.delivery_key, channel: claimed.channel, way: None, settlement, told, measured }
 }
 
 async fn attempt_notice(delivery: &Delivery, clock: &dyn Clock, claimed: ClaimedNotice, contact: Contact) -> Attempted {
@@ -405,7 +489,7 @@ async fn attempt_notice(delivery: &Delivery, clock: &dyn Clock, claimed: Claimed
         Outcome::Permanent { reason, .. } => tracing::error!(notice, "given up: {reason}"),
     }
     let settlement = settlement(outcome, claimed.attempts, claimed.waits_since, clock.now(), random());
-    Attempted { delivery_key: claimed.delivery_key, channel, way: Some(way), settlement, told }
+    Attempted { delivery_key: claimed.delivery_key, channel, way: Some(way), settlement, told, measured: None }
 }
 
 /// What the outcome of an attempt tells of its channel.
@@ -419,7 +503,7 @@ fn told_by(outcome: &Outcome) -> Told {
 /// What is left of a claim whose recipient is gone: settling drops it.
 fn not_attempted(claimed: Claimed) -> Attempted {
     let Claimed { delivery_key, channel, .. } = claimed;
-    Attempted { delivery_key, channel, way: None, settlement: Settlement::GivenBack, told: Told::Nothing }
+    Attempted { delivery_key, channel, way: None, settlement: Settlement::GivenBack, told: Told::Nothing, measured: None }
 }
 
 fn too_old(reason: &str) -> String {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::gap::{Closed, GapCloser};
+use super::settings::Polling;
 use super::vanished::{MAX_LOOKED_FOR, Vanished};
 use super::{DaemonError, Database, with_causes};
 use crate::clock::Clock;
@@ -27,6 +28,14 @@ pub struct Ingester {
 }
 
 impl Ingester {
+    /// Takes over other settings: whether they are of another feed.
+    pub fn take_over(&mut self, polling: Polling) -> bool {
+        let is_other = polling.feed.url() != self.feed.url();
+        self.feed = polling.feed.carrying_on(&self.feed);
+        (self.rules, self.gaps, self.vanished) = (polling.rules, polling.gaps, polling.vanished);
+        is_other
+    }
+
     /// Polls once, and closes a gap if there is one. `None`: the feed has not changed.
     ///
     /// # Errors

@@ -8,12 +8,16 @@ pub mod dispatch;
 mod gap;
 pub mod ingest;
 mod lined_up;
+mod metrics;
 pub mod notify;
 mod operator;
 pub mod prune;
+mod pulse;
 mod service;
+mod settings;
 mod systemd;
 mod vanished;
+mod vitals;
 
 pub use channels::Egress;
 pub use database::Database;
@@ -21,10 +25,13 @@ pub use deliver::Deliverer;
 pub use dispatch::Dispatched;
 pub use gap::GapCloser;
 pub use ingest::Ingester;
-pub use notify::{Noticed, Notifier, Watched};
+pub use metrics::Metrics;
+pub use notify::{Noticed, Notifier};
 pub use operator::{Contact, Operator};
 pub use service::{IDLE, Service, StopSignal};
+pub use settings::{Polling, Reloading, Reread, Sending, Settings, Watching};
 pub use vanished::Vanished;
+pub use vitals::Identity;
 
 /// An error with what caused it, in one line. A cause that only repeats what stands there already is left out.
 pub(crate) fn with_causes(fault: &dyn std::error::Error) -> String {
@@ -48,6 +55,8 @@ pub enum DaemonError {
     Feed(#[from] crate::feed::FeedError),
     #[error(transparent)]
     Store(#[from] crate::store::StoreError),
+    #[error("the poll, with all that belongs to it, took longer than {0} and is given up")]
+    Slow(crate::time::Span),
     #[error("cannot listen for signals")]
     Signals(#[source] std::io::Error),
 }

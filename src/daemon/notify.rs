@@ -3,28 +3,21 @@
 
 use std::sync::Arc;
 
-use super::{Database, Operator};
+use tokio::sync::watch;
+
+use super::{Database, Operator, Watching};
 use crate::clock::Clock;
 use crate::notice::{Notice, Topic};
 use crate::store::{Judging, Store, StoreError};
-use crate::time::{Span, Timestamp};
+use crate::time::Timestamp;
 
 /// Notices what the operator wants to hear of, and makes messages of it.
 pub struct Notifier {
     pub database: Database,
     pub clock: Arc<dyn Clock>,
     pub operator: Arc<Operator>,
-    pub watched: Watched,
-}
-
-/// What is watched of the feed.
-#[derive(Clone, Debug)]
-pub struct Watched {
-    /// Its address, as the store has it.
-    pub feed: String,
-    /// When the daemon started: before the first successful poll its patience counts from then.
-    pub since: Timestamp,
-    pub stale_after: Span,
+    /// What is watched of the feed, as the configuration has it now.
+    pub watching: watch::Receiver<Watching>,
 }
 
 /// What one step of noticing did.
@@ -44,7 +37,7 @@ pub enum Noticed {
 ///
 /// # Errors
 /// [`StoreError`] if the database cannot be read or written; nothing was noticed then.
-pub fn step(store: &mut Store, operator: &Operator, watched: &Watched, now: Timestamp) -> Result<Option<Noticed>, StoreError> {
+pub fn step(store: &mut Store, operator: &Operator, watched: &Watching, now: Timestamp) -> Result<Option<Noticed>, StoreError> {
     let wants = |topic| operator.topics.contains(&topic);
     if wants(Topic::StaleFeed) {
         let found = store.feed_state(&watched.feed)?.freshness(watched.since, watched.stale_after, now);
@@ -74,7 +67,7 @@ impl Notifier {
     pub async fn all(&self) -> Result<bool, StoreError> {
         let mut made = false;
         loop {
-            let (operator, watched, now) = (Arc::clone(&self.operator), self.watched.clone(), self.clock.now());
+            let (operator, watched, now) = (Arc::clone(&self.operator), self.watching.borrow().clone(), self.clock.now());
             match self.database.with(move |store| step(store, &operator, &watched, now)).await? {
                 Some(Noticed::Made(notice)) => {
                     tracing::info!("the operator is told: {}", notice.title());

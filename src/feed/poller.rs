@@ -68,6 +68,15 @@ impl Feed {
         Ok(Feed { url, source, timeouts: settings.timeouts, accepted, offered: None })
     }
 
+    /// The same feed under other settings, which goes on where `before` is: nothing if it is another feed.
+    #[must_use]
+    pub fn carrying_on(mut self, before: &Feed) -> Feed {
+        if self.url == before.url {
+            self.accepted = before.accepted.clone();
+        }
+        self
+    }
+
     /// The feed's address.
     #[must_use]
     pub fn url(&self) -> &FeedUrl {

@@ -1,7 +1,7 @@
 //! Deciding in chunks: one event and a range of subscribers in one transaction that holds the decisions, the limiters' new
 //! states and the outbox rows. What to decide is the caller's; that all of it is written or nothing is the store's.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
 use serde::Serialize;
@@ -12,7 +12,7 @@ use super::{Store, StoreError, queries, step};
 use crate::alert::{Content, Explanation};
 use crate::channel::Channel;
 use crate::event::{Event, Magnitude};
-use crate::limiter::Limiter;
+use crate::limiter::{Algorithm, Limiter};
 use crate::plan::{Held, Message, Outcome, Plan, Release};
 use crate::subscriber::{Standing, Subscriber};
 use crate::time::Timestamp;
@@ -48,6 +48,9 @@ pub struct Candidate<'a> {
 pub struct Chunk {
     /// The subscribers' names with what was decided, in order.
     pub decided: Vec<(String, Plan)>,
+    /// How many decisions there were with each outcome under each algorithm, the undecided included; `None` where a
+    /// subscriber's settings cannot be read.
+    pub tally: HashMap<(Outcome, Option<Algorithm>), u64>,
     /// Subscribers whose limiter or settings cannot be read, with the fault: nothing was decided for them.
     pub undecided: Vec<(String, String)>,
     /// Whether subscribers are left for another chunk.
@@ -110,6 +113,7 @@ impl Store {
                 Err(fault) => {
                     let fault = format!("its settings cannot be read: {fault}");
                     write_undecided(&transaction, task.event_key, key, &fault, now)?;
+                    chunk.count(Outcome::Undecided, None);
                     chunk.undecided.push((name, fault));
                     continue;
                 }
@@ -118,10 +122,12 @@ impl Store {
                 continue;
             }
             let StoredSubscriber { subscriber, limiter, .. } = stored;
+            let algorithm = subscriber.policy.limit.algorithm();
             let mut limiter = match limiter {
                 Ok(limiter) => carried(limiter, &subscriber, now),
                 Err(fault) => {
                     write_undecided(&transaction, task.event_key, key, &fault, now)?;
+                    chunk.count(Outcome::Undecided, Some(algorithm));
                     chunk.undecided.push((name, fault));
                     continue;
                 }
@@ -130,6 +136,7 @@ impl Store {
             let alert_id = format!("{}-{}-{}", self.installation, key.0, task.event_key);
             write_plan(&transaction, task.event_key, key, &subscriber, &plan, &alert_id, now)?;
             write_asked(&transaction, key, &limiter, plan.wake_at)?;
+            chunk.count(plan.outcome, Some(algorithm));
             chunk.decided.push((name, plan));
         }
         transaction
@@ -210,6 +217,12 @@ impl Store {
         self.connection
             .query_row(queries::NEXT_WAKE, [], |row| optional_at(row, "at"))
             .map_err(step("find who is to be told next"))
+    }
+}
+
+impl Chunk {
+    fn count(&mut self, outcome: Outcome, algorithm: Option<Algorithm>) {
+        *self.tally.entry((outcome, algorithm)).or_default() += 1;
     }
 }
 

@@ -34,6 +34,8 @@ pub struct Claimed {
     pub attempts: u32,
     /// From when its age counts: it was created then, or put back by hand.
     pub waits_since: Timestamp,
+    /// When the event of which it is the first alert was first seen; `None` for a digest and what tells of changes.
+    pub first_seen_at: Option<Timestamp>,
 }
 
 /// What became of an attempt.
@@ -167,6 +169,26 @@ impl Store {
         let notices = recover(Letters::Notices)?;
         transaction.commit().map_err(step("commit the recovered leases"))?;
         Ok(recovered.saturating_sub(dropped) + notices)
+    }
+
+    /// Makes what this owner leased and did not settle due again, as it was: how many, and what it says of them.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be written; the leases then run out, or the next start recovers them.
+    pub fn hand_back(&mut self, owner: &str, reason: &str, now: Timestamp) -> Result<usize, StoreError> {
+        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let transaction = begin.map_err(step("begin handing deliveries back"))?;
+        let mut handed_back = 0;
+        for table in ["outbox", "notices"] {
+            let sql = format!(
+                "UPDATE {table} SET status = 'due', lease_owner = NULL, lease_until = NULL, detail = ?2
+                 WHERE status = 'leased' AND lease_owner = ?1"
+            );
+            handed_back += transaction.execute(&sql, [owner, reason]).map_err(step("hand deliveries back"))?;
+        }
+        drop_of_the_gone(&transaction, Waiting::All, now)?;
+        transaction.commit().map_err(step("commit the deliveries that were handed back"))?;
+        Ok(handed_back)
     }
 
     /// The first instant after `now` at which something becomes due or a lease runs out; `None` if nothing will.
@@ -442,5 +464,6 @@ fn claimed_from_row(row: &Row<'_>, place: Place) -> rusqlite::Result<Claimed> {
         secret: row.get("secret")?,
         attempts: u32::try_from(attempts).unwrap_or(u32::MAX),
         waits_since: row.get::<_, At>("waits_since")?.0,
+        first_seen_at: optional_at(row, "first_seen_at")?,
     })
 }

@@ -10,6 +10,7 @@ mod events;
 mod feed_state;
 mod ledger;
 mod lock;
+mod note;
 mod notices;
 mod outbox;
 mod overview;
@@ -40,12 +41,13 @@ pub use deliveries::{Ahead, Claim, Claimed, Place, Settlement};
 pub use events::Ingested;
 pub use ledger::{HistoryRow, LedgerRow, SubscriberCounts, UpdateRow};
 pub use lock::DaemonLock;
+pub use note::{DaemonNote, Reload, Turns};
 pub use notices::{ClaimedNotice, NoticeCounts, NoticeRow};
 pub use outbox::{DeliveryStatus, OutboxRow, Retried};
 pub use overview::{MessageMoment, Quake};
 pub use prune::{PruneCursor, Pruned};
 pub use report::SubscriberReport;
-pub use status::StoreStatus;
+pub use status::{Backlog, StoreStatus};
 pub use subscribers::{StoredSubscriber, SubscriberKey};
 pub use unsubscribe::{Unsubscribing, Visitor};
 pub use updates::{Listener, UpdateChunk, UpdateTask, WaitingUpdate};
@@ -105,6 +107,8 @@ pub enum StoreError {
     Locked { lock: PathBuf, pid: String },
     #[error("cannot lock {lock}")]
     Lock { lock: PathBuf, source: std::io::Error },
+    #[error("cannot {step} {path}, in which the daemon tells of itself")]
+    Note { step: &'static str, path: PathBuf, source: std::io::Error },
     #[error("there is no subscriber '{0}'; `throttler subscriber list` shows them")]
     NoSubscriber(String),
     #[error("there is no delivery '{0}'; `throttler outbox list --status all` shows them")]

@@ -138,12 +138,19 @@ pub(super) const DUE: &str = "SELECT o.delivery_key, o.magnitude, o.due_at
 /// All that is needed to attempt a delivery.
 pub(super) const CLAIMED: &str = "SELECT o.delivery_key, o.channel, o.alert, o.attempts,
         coalesce(o.retried_at, o.created_at) AS waits_since, s.settings, s.secret,
-        s.subscriber_key, s.created_at AS enrolled_at
+        s.subscriber_key, s.created_at AS enrolled_at,
+        (SELECT e.first_seen_at FROM event_ids AS i CROSS JOIN events AS e ON e.event_key = i.event_key
+         WHERE i.id = o.alert ->> '$.content.event.event.id') AS first_seen_at
     FROM outbox AS o JOIN subscribers AS s USING (subscriber_key) WHERE o.delivery_key = ?1";
 
 /// Whether a claimed delivery is still its owner's and its subscriber's to get.
 pub(super) const STILL_CLAIMED: &str = "SELECT 1 FROM outbox AS o CROSS JOIN subscribers AS s USING (subscriber_key)
     WHERE o.delivery_key = ?1 AND o.status = 'leased' AND o.lease_owner = ?2 AND s.standing = 'active' AND s.removed_at IS NULL";
+/// What is still to be done: events, messages; and active subscribers.
+pub(super) const BACKLOG: &str = "SELECT
+    (SELECT count(*) FROM events WHERE dispatch_from IS NOT NULL),
+    (SELECT count(*) FROM outbox WHERE status = 'due') + (SELECT count(*) FROM outbox WHERE status = 'leased'),
+    (SELECT count(*) FROM subscribers WHERE removed_at IS NULL AND standing = 'active')";
 
 /// When something becomes due next, or a lease runs out, after an instant.
 pub(super) const NEXT_DUE: &str = "SELECT min(at) AS at FROM (
@@ -333,6 +340,18 @@ mod tests {
             // Events are few beside decisions; a subscriber's rows are looked up for each.
             ("COUNT_OUTCOMES", COUNT_OUTCOMES, vec!["SCAN e USING COVERING INDEX events_by_origin"], false),
             ("COUNT_MESSAGES", COUNT_MESSAGES, vec![], false),
+            (
+                "BACKLOG",
+                BACKLOG,
+                vec![
+                    "SCAN events USING INDEX events_to_dispatch",
+                    "SCAN outbox USING COVERING INDEX outbox_due",
+                    "SCAN outbox USING COVERING INDEX outbox_leased",
+                    // The subscribers are counted one by one.
+                    "SCAN subscribers USING INDEX subscribers_by_name",
+                ],
+                false,
+            ),
             ("UNNOTICED", UNNOTICED, vec!["SCAN o USING INDEX outbox_unnoticed"], false),
             ("KNOWN_DEAD", KNOWN_DEAD, vec![], false),
             ("DAYS_OF_RANGE", DAYS_OF_RANGE, vec![], false),

@@ -1,7 +1,7 @@
 //! How things stand, in numbers.
 
 use super::rows::At;
-use super::{Store, StoreError, step};
+use super::{Store, StoreError, queries, step};
 use crate::time::Timestamp;
 
 /// How many there are of what, at one moment.
@@ -24,7 +24,32 @@ pub struct StoreStatus {
     pub oldest_due_at: Option<Timestamp>,
 }
 
+/// What is still to be done, and for how many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Events about which subscribers are still to be asked.
+    pub to_decide: u64,
+    /// Messages due or under way.
+    pub waiting: u64,
+    /// Active subscribers.
+    pub subscribers: u64,
+}
+
 impl Store {
+    /// What is still to be done; cheap enough to be asked every few seconds, however much is known.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be read.
+    pub fn backlog(&self) -> Result<Backlog, StoreError> {
+        let read = self.connection.prepare_cached(queries::BACKLOG).and_then(|mut statement| {
+            statement.query_row([], |row| {
+                let count = |column| row.get::<_, i64>(column).map(i64::unsigned_abs);
+                Ok(Backlog { to_decide: count(0)?, waiting: count(1)?, subscribers: count(2)? })
+            })
+        });
+        read.map_err(step("read what is still to be done"))
+    }
+
     /// How things stand.
     ///
     /// # Errors

@@ -21,7 +21,8 @@ pub(super) async fn live() -> &'static str {
 
 pub(super) async fn ready(State(web): State<Arc<Web>>) -> Response {
     let now = web.clock.now();
-    let feed = web.watch.feed.clone();
+    let watching = web.watching.borrow().clone();
+    let feed = watching.feed.clone();
     let read = web.database.with(move |store| Ok((store.feed_state(&feed)?, store.overdue_since(now)?))).await;
     let (state, overdue_since) = match read {
         Ok(read) => read,
@@ -30,7 +31,7 @@ pub(super) async fn ready(State(web): State<Arc<Web>>) -> Response {
             return answer(StatusCode::SERVICE_UNAVAILABLE, &body);
         }
     };
-    let freshness = state.freshness(web.watch.since, web.watch.stale_after, now);
+    let freshness = state.freshness(watching.since, watching.stale_after, now);
     let reasons: Vec<String> = stale(freshness).into_iter().chain(behind(overdue_since, now)).collect();
     let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let body = json!({

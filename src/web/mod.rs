@@ -28,11 +28,11 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use tokio::sync::watch;
 
 use crate::clock::Clock;
-use crate::daemon::Database;
+use crate::daemon::{Database, Metrics, Watching};
 use crate::delivery::UnsubscribeKey;
-use crate::time::{Span, Timestamp};
 
 pub use access::{Access, Token, TokenError};
 pub use history::{History, MAX_EVENTS};
@@ -45,22 +45,15 @@ pub struct Web {
     pub clock: Arc<dyn Clock>,
     /// Verifies links.
     pub key: UnsubscribeKey,
-    pub watch: Watching,
+    /// Which feed is watched, as the configuration has it now.
+    pub watching: watch::Receiver<Watching>,
+    pub metrics: Arc<Metrics>,
     /// Who sees what is for the operator.
     pub access: Access,
     /// What the pages for the operator are computed and read by.
     pub work: Work,
     /// What "what if" looks back on.
     pub history: History,
-}
-
-/// When the feed counts as stale.
-pub struct Watching {
-    /// The feed as the database has it.
-    pub feed: String,
-    /// When this daemon began to watch it.
-    pub since: Timestamp,
-    pub stale_after: Span,
 }
 
 impl Web {

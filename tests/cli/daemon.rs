@@ -1,7 +1,6 @@
 //! `throttler run` as a process: files and receivers around it, signals, systemd.
 
 use std::fs::File;
-use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
@@ -29,13 +28,13 @@ fn starts(log: &Path) -> usize {
 impl Daemon {
     /// Starts it with the configuration `throttler.toml` of the place, its log in `log`.
     pub fn start(place: &Place) -> Daemon {
-        Daemon::start_with(place, &[])
+        Daemon::start_with::<&str>(place, &[])
     }
 
     /// The same with these variables in its environment.
-    pub fn start_with(place: &Place, variables: &[(&str, &Path)]) -> Daemon {
+    pub fn start_with<V: AsRef<std::ffi::OsStr>>(place: &Place, variables: &[(&str, V)]) -> Daemon {
         let mut command = place.command(&["run"]);
-        command.envs(variables.iter().copied());
+        command.env("THROTTLER_LOG", "throttler=debug,warn").envs(variables.iter().map(|(name, value)| (name, value)));
         Daemon::spawn(place, command)
     }
 
@@ -44,6 +43,7 @@ impl Daemon {
         let program = place.command(&["run"]);
         let mut command = Command::new("sh");
         command.args(["-c", script]).arg(program.get_program()).args(program.get_args()).current_dir(place.path("."));
+        command.env("THROTTLER_LOG", "throttler=debug,warn");
         Daemon::spawn(place, command)
     }
 
@@ -51,7 +51,7 @@ impl Daemon {
         let log = place.path("log");
         let before = starts(&log);
         let file = File::options().create(true).append(true).open(&log).expect("a log");
-        command.env("THROTTLER_LOG", "throttler=debug,warn").env("NO_COLOR", "1").stderr(file);
+        command.env("NO_COLOR", "1").stderr(file);
         Daemon { child: command.spawn().expect("the daemon"), log, before }
     }
 
@@ -133,7 +133,7 @@ pub fn mails(place: &Place) -> Vec<String> {
     names
 }
 
-fn log(place: &Place) -> String {
+pub fn log(place: &Place) -> String {
     std::fs::read_to_string(place.path("log")).expect("the log")
 }
 
@@ -230,29 +230,6 @@ fn a_test_clock_that_tells_no_time_is_refused() {
 }
 
 #[test]
-fn systemd_is_told_when_it_is_ready_and_when_it_stops() {
-    let place = place();
-    let socket = UnixDatagram::bind(place.path("notify")).expect("a socket");
-    socket.set_read_timeout(Some(Duration::from_mins(1))).expect("a deadline");
-    let mut daemon = Daemon::start_with(&place, &[("NOTIFY_SOCKET", &place.path("notify"))]);
-    let mut told = String::new();
-    let mut hear = |word: &str| {
-        let mut buffer = [0; 4_096];
-        while !told.contains(word) {
-            let length = socket.recv(&mut buffer).expect("a word within a minute");
-            told.push_str(std::str::from_utf8(&buffer[..length]).expect("UTF-8"));
-            told.push('\n');
-        }
-        told.clone()
-    };
-    let ready = hear("READY=1");
-    assert!(ready.contains("STATUS=polls file://") && !ready.contains("STOPPING"), "{ready}");
-    daemon.signal("INT");
-    hear("STOPPING=1");
-    assert_eq!(daemon.ended().code(), Some(0));
-}
-
-#[test]
 fn a_feed_that_is_broken_for_a_while_stops_nothing() {
     let place = place();
     place.run(&["subscriber", "add", "anna", "--email", "anna@example.org"]).ok();
@@ -310,7 +287,7 @@ fn a_stale_feed_is_told_of_once_and_so_is_its_recovery() {
     place.write("feed.geojson", &format!(r#"{{"metadata":{{"generated":{}}},"features":[]}}"#, made.millis()));
     let daemon = Daemon::start(&place);
     let told = |what: &str| log(&place).lines().filter(|line| line.contains(what)).count();
-    let stale = "WARN throttler::daemon::service: the feed is stale: its service has made nothing new since ";
+    let stale = "WARN throttler::daemon::ingest: the feed is stale: its service has made nothing new since ";
     wait_for("it tells of the stale feed", || (told(stale) > 0).then_some(()));
     let polls = told("nothing new in the feed");
     wait_for("more polls", || (told("nothing new in the feed") > polls + 2).then_some(()));

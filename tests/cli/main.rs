@@ -11,7 +11,9 @@ mod examples;
 mod forms;
 mod help;
 mod kills;
+mod log;
 mod manual;
+mod metrics;
 mod notices;
 mod outbox;
 mod package;
@@ -22,12 +24,14 @@ mod questions;
 mod receiver;
 mod report;
 mod retention;
+mod service;
 #[path = "../delivery/smtp_server.rs"]
 #[allow(dead_code, reason = "its faults are for the tests of delivery")]
 mod smtp_server;
 mod status;
 mod storage;
 mod subscribers;
+mod units;
 mod upgrade;
 #[path = "../feed/usgs.rs"]
 #[allow(dead_code, reason = "its summary feeds are for the tests of the pipeline")]

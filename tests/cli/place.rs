@@ -56,13 +56,15 @@ impl Place {
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_throttler"));
         command.args(args).current_dir(self.0.path()).stdin(Stdio::null());
+        for variable in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "JOURNAL_STREAM"] {
+            command.env_remove(variable);
+        }
         for variable in [
             "THROTTLER_LOG",
             "THROTTLER_SMTP_PASSWORD",
             "THROTTLER_OPERATOR_WEBHOOK_SECRET",
             "STATE_DIRECTORY",
             "CREDENTIALS_DIRECTORY",
-            "NOTIFY_SOCKET",
         ] {
             command.env_remove(variable);
         }

@@ -22,7 +22,11 @@ fn it_tells_of_a_running_daemon_its_feed_and_what_it_did() {
         (found["outbox"]["due"] == 0 && found["outbox"]["leased"] == 0).then_some(found)
     };
     let found = wait_for("the receipts", delivered);
-    assert_eq!(found["daemon"], serde_json::json!({ "running": true, "process": daemon.id().to_string() }));
+    let about = &found["daemon"];
+    assert_eq!((&about["running"], &about["process"]), (&true.into(), &daemon.id().to_string().into()));
+    assert_eq!((&about["version"], &about["configuration"]), (&env!("CARGO_PKG_VERSION").into(), &"throttler.toml".into()));
+    assert_eq!((&about["stopped_at"], &about["reload"]), (&serde_json::Value::Null, &serde_json::Value::Null));
+    assert!(about["started_at"].is_string() && about["noted_at"].is_string() && about["status"].is_string(), "{about}");
     assert_eq!(found["subscribers"], serde_json::json!({ "active": 2, "paused": 1, "disabled": 0 }));
     assert_eq!((&found["events"]["known"], &found["events"]["undecided"]), (&1.into(), &0.into()));
     assert_eq!((&found["outbox"]["dead"], &found["outbox"]["oldest_due_at"]), (&0.into(), &serde_json::Value::Null));
@@ -31,7 +35,61 @@ fn it_tells_of_a_running_daemon_its_feed_and_what_it_did() {
     let text = place.run(&["status"]).ok();
     assert!(text.starts_with(&format!("The daemon runs (process {}); the feed is fresh.\n", daemon.id())), "{text}");
     assert!(daemon.stop().success());
-    assert!(place.run(&["status"]).ok().starts_with("The daemon does not run; the feed is fresh.\n"));
+    let text = place.run(&["status"]).ok();
+    assert!(text.starts_with("The daemon does not run; the feed is fresh.\n"), "{text}");
+    let about = &place.run(&["status", "--format", "json"]).json()["daemon"];
+    assert_eq!(
+        (&about["running"], &about["process"], &about["status"]),
+        (&false.into(), &serde_json::Value::Null, &"stopped".into())
+    );
+    for stage in ["ingest", "dispatch", "deliver"] {
+        let turn = about["turns"][stage].as_str().expect(stage);
+        assert!(Some(turn) >= about["started_at"].as_str() && Some(turn) <= about["stopped_at"].as_str(), "{about}");
+        assert!(text.contains(&format!("{stage} {turn}, ")), "{text}");
+    }
+}
+
+#[test]
+fn of_a_daemon_that_was_killed_it_says_so_and_of_the_one_before_nothing() {
+    let place = place();
+    let daemon = Daemon::start(&place);
+    wait_for_first_poll(&place);
+    daemon.kill();
+    let text = place.run(&["status"]).ok();
+    assert!(text.starts_with("The daemon does not run, and did not stop in order; the feed is fresh.\n"), "{text}");
+    // Whatever lies there instead of a note is no note.
+    place.write("throttler.db.daemon.json", "{}");
+    let refused = place.run(&["status"]);
+    assert_eq!(refused.status, Some(1), "{refused:?}");
+    assert!(refused.err.contains("cannot read throttler.db.daemon.json, in which the daemon tells of itself: "), "{refused:?}");
+}
+
+#[test]
+fn it_tells_of_reloads() {
+    let place = place();
+    let daemon = Daemon::start(&place);
+    wait_for_first_poll(&place);
+    let good = std::fs::read_to_string(place.path("throttler.toml")).expect("the configuration");
+    let reload = |found: bool| {
+        daemon.signal("HUP");
+        wait_for("the reload", || {
+            let about = place.run(&["status", "--database", "throttler.db", "--config", "good.toml", "--format", "json"]).json();
+            (about["daemon"]["reload"]["applied"] == found).then_some(about["daemon"]["reload"].clone())
+        })
+    };
+    place.write("good.toml", &good);
+    place.replace("throttler.toml", "[feed]\npoll = 5\n");
+    let refused = reload(false);
+    assert!(refused["detail"].as_str().is_some_and(|detail| detail.starts_with("throttler.toml:2: poll: ")), "{refused}");
+    let text = place.run(&["status", "--config", "good.toml"]).ok();
+    assert!(
+        text.contains("last reload") && text.contains("refused ") && text.contains(" ago: throttler.toml:2: poll: "),
+        "{text}"
+    );
+    place.replace("throttler.toml", &good);
+    let applied = reload(true);
+    assert_eq!(applied["detail"], serde_json::Value::Null);
+    assert!(daemon.stop().success());
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod commands;
 mod links;
 mod schema;
+mod targets;
 
 use std::fs;
 use std::path::{Path, PathBuf};

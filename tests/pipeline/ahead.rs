@@ -83,7 +83,7 @@ async fn what_is_lined_up_for_who_is_paused_is_not_sent() {
 #[tokio::test]
 async fn a_stop_gives_back_what_is_lined_up() {
     let mut rig = lined_up().await;
-    rig.parts().deliverer.finish().await.expect("receipts are written");
+    rig.parts().deliverer.finish(Span::from_seconds(20)).await.expect("receipts are written");
     assert_eq!((rig.parts().deliverer.lined_up(), count(&rig, "status = 'leased'")), (0, 0));
     check_attempts(&rig);
 }

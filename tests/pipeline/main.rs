@@ -19,6 +19,7 @@ mod quiet;
 mod receiver;
 mod retention;
 mod rig;
+mod stops;
 mod stored_replay;
 mod unlinked;
 mod updates;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use throttler::clock::Clock;
-use throttler::daemon::{Contact, Noticed, Operator, Watched, notify};
+use throttler::daemon::{Contact, Noticed, Operator, Watching, notify};
 use throttler::delivery::{Outcome, WebhookSecret};
 use throttler::limiter::{Algorithm, Limit};
 use throttler::notice::{MAX_LISTED, Topic, Way};
@@ -56,9 +56,9 @@ async fn with(subscribers: &[&str]) -> Rig {
     operated(rig, operator).await
 }
 
-fn watched(rig: &Rig) -> Watched {
+fn watched(rig: &Rig) -> Watching {
     let feed = format!("file://{}", rig.path("feed.geojson").display());
-    Watched { feed, since: start(), stale_after: Span::from_seconds(STALE) }
+    Watching { feed, since: start(), stale_after: Span::from_seconds(STALE) }
 }
 
 async fn step(rig: &mut Rig) -> Option<Noticed> {

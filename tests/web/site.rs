@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use throttler::clock::{Clock, ManualClock};
-use throttler::daemon::StopSignal;
+use throttler::daemon::{Metrics, StopSignal, Watching};
 use throttler::delivery::UnsubscribeKey;
 use throttler::store::Store;
 use throttler::time::Span;
-use throttler::web::{Access, History, Limits, Server, Watching, Web, Work};
+use throttler::web::{Access, History, Limits, Server, Web, Work};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -67,10 +67,11 @@ impl Site {
     async fn on(rig: &mut Rig, limits: Limits, access: Access, history: History) -> Site {
         let key = UnsubscribeKey::open(&rig.path("key")).expect("a key");
         let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&rig.clock);
-        let watch = Watching { feed: FEED.to_owned(), since: clock.now(), stale_after: Span::from_seconds(1_800) };
+        let watching = Watching { feed: FEED.to_owned(), since: clock.now(), stale_after: Span::from_seconds(1_800) };
+        let (watching, metrics) = (watch::channel(watching).1, Arc::new(Metrics::new()));
         let work = Work::new(Store::open_reader(&rig.path("throttler.db")).expect("the database opens"));
         let (database, key_of_site) = (rig.parts().database.clone(), key.clone());
-        let web = Web { database, clock, key: key_of_site, watch, access, work, history };
+        let web = Web { database, clock, key: key_of_site, watching, metrics, access, work, history };
         let server = Server::bind("127.0.0.1:0".parse().expect("an address"), limits).await.expect("a free port");
         let address = server.address().expect("its address");
         let (stop, stopped) = watch::channel(false);

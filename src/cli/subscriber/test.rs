@@ -23,7 +23,7 @@ pub(super) fn run(global: &Global, name: &SubscriberName, format: Format) -> Res
     let stored = store.subscriber(name)?;
     let subscriber = &stored.subscriber;
     install_crypto();
-    let delivery = loaded.delivery(global)?;
+    let delivery = loaded.delivery(|| loaded.unsubscribe_key(global))?;
     if matches!((&subscriber.destination, &delivery.email), (Destination::Email(_), EmailChannel::Log)) {
         return Err(Failure::usage(format!("{}: expected where mail goes, since {name} gets email", loaded.at("email.smtp"))));
     }

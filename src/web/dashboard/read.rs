@@ -74,7 +74,8 @@ pub(super) struct Chosen {
 }
 
 pub(super) async fn all(web: &Web, ask: &Ask) -> Result<Found, Refusal> {
-    let name = web.watch.feed.clone();
+    let watching = web.watching.borrow().clone();
+    let name = watching.feed.clone();
     let feed = web.work.read(move |store| store.feed_state(&name)).await?;
     let counts = in_time(web.work.read(|store| store.status()).await)?;
     let reports = reports(web, ask).await?;
@@ -90,7 +91,7 @@ pub(super) async fn all(web: &Web, ask: &Ask) -> Result<Found, Refusal> {
         })
         .await?;
     let messages = web.work.read(|store| store.last_messages(MAX_MESSAGES)).await?;
-    let watched = feed.freshness(web.watch.since, web.watch.stale_after, web.clock.now());
+    let watched = feed.freshness(watching.since, watching.stale_after, web.clock.now());
     Ok(Found { feed, counts, reports, chosen, quakes, messages, watched })
 }
 

@@ -1,0 +1,211 @@
+//! The daemon's vital signs as others see them: signs of life and a line for systemd, and a note beside the database.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use super::pulse::{Pulse, Stage};
+use super::settings::Watching;
+use super::{Database, systemd, with_causes};
+use crate::clock::{Clock, Stopwatch};
+use crate::freshness::{FeedState, Freshness};
+use crate::plain::one_line;
+use crate::store::{Backlog, DaemonNote, Reload, Turns};
+use crate::time::{Span, Timestamp};
+
+/// How often it is told how things stand, at most.
+const TELL_EVERY: Span = Span::from_seconds(5);
+/// The longest line that is told.
+const MAX_LINE_CHARS: usize = 500;
+
+/// What a daemon is known by.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The database's file, beside which its note lies.
+    pub database: PathBuf,
+    /// The configuration file; `None`: only defaults.
+    pub configuration: Option<PathBuf>,
+}
+
+pub(super) struct Vitals {
+    identity: Identity,
+    database: Database,
+    clock: Arc<dyn Clock>,
+    watching: watch::Receiver<Watching>,
+    started_at: Timestamp,
+    since_start: Stopwatch,
+    signs: Mutex<Signs>,
+}
+
+struct Signs {
+    pulse: Pulse,
+    told: Option<Span>,
+    line: String,
+    reload: Option<Reload>,
+    /// What does not happen, and why.
+    troubles: BTreeMap<&'static str, String>,
+}
+
+impl Vitals {
+    pub fn new(
+        identity: Identity,
+        stages: &'static [Stage],
+        database: Database,
+        clock: Arc<dyn Clock>,
+        watching: watch::Receiver<Watching>,
+    ) -> Vitals {
+        let (started_at, pulse) = (clock.now(), Pulse::new(stages, systemd::watchdog()));
+        let signs = Signs { pulse, told: None, line: String::new(), reload: None, troubles: BTreeMap::new() };
+        let since_start = Stopwatch::start();
+        Vitals { identity, database, clock, watching, started_at, since_start, signs: Mutex::new(signs) }
+    }
+
+    /// A stage is at a turn.
+    pub fn mark(&self, stage: Stage) {
+        let beats = self.signs().pulse.mark(stage, self.since_start.elapsed());
+        if beats {
+            systemd::alive();
+        }
+    }
+
+    /// The same, where there is time to tell how things stand.
+    pub async fn turn(&self, stage: Stage) {
+        self.mark(stage);
+        let now = self.since_start.elapsed();
+        let is_time = {
+            let mut signs = self.signs();
+            let is_time = signs.told.is_none_or(|told| now.ticks().saturating_sub(told.ticks()) >= TELL_EVERY.ticks());
+            if is_time {
+                signs.told = Some(now);
+            }
+            is_time
+        };
+        if is_time {
+            if let Some(line) = self.changed(self.line().await) {
+                systemd::status(&line);
+            }
+            self.note(None).await;
+        }
+    }
+
+    /// Whether the database keeps a stage from its work, and how.
+    pub fn trouble(&self, (stage, fault): (&'static str, Option<String>)) {
+        let troubles = &mut self.signs().troubles;
+        match fault {
+            Some(fault) => drop(troubles.insert(stage, fault)),
+            None => drop(troubles.remove(stage)),
+        }
+    }
+
+    /// The stages are about to run.
+    pub async fn ready(&self, line: String) {
+        systemd::ready(&line);
+        self.changed(line);
+        self.note(None).await;
+    }
+
+    /// The configuration was read again.
+    pub async fn reloaded(&self, reload: Reload) {
+        self.signs().reload = Some(reload);
+        let line = self.line().await;
+        systemd::ready(&line);
+        self.changed(line);
+        self.note(None).await;
+    }
+
+    /// No further attempts begin; so many are under way.
+    pub fn stopping(&self, under_way: usize) {
+        let line = format!("stopping, {under_way} deliveries under way");
+        systemd::stopping(&line);
+        self.changed(line);
+    }
+
+    /// Everything has ended.
+    pub async fn stopped(&self) {
+        self.changed("stopped".to_owned());
+        self.note(Some(self.clock.now())).await;
+    }
+
+    /// Remembers a line: itself if it is another one than before.
+    fn changed(&self, line: String) -> Option<String> {
+        let mut signs = self.signs();
+        if signs.line == line {
+            return None;
+        }
+        signs.line.clone_from(&line);
+        Some(line)
+    }
+
+    async fn line(&self) -> String {
+        let watching = self.watching.borrow().clone();
+        let feed = watching.feed.clone();
+        let read = self.database.with(move |store| Ok((store.feed_state(&feed)?, store.backlog()?))).await;
+        let standing = match read {
+            Ok((state, backlog)) => {
+                let freshness = state.freshness(watching.since, watching.stale_after, self.clock.now());
+                standing(&state, freshness, backlog)
+            }
+            Err(fault) => format!("the database does not answer: {}", with_causes(&fault)),
+        };
+        let (refused, trouble) = {
+            let signs = self.signs();
+            let trouble = signs.troubles.iter().next().map(|(stage, fault)| format!("; nothing is {stage}: {fault}"));
+            (signs.reload.clone().filter(|reload| !reload.applied), trouble.unwrap_or_default())
+        };
+        let refused = refused.map_or_else(String::new, |Reload { at, detail, .. }| {
+            format!("; the configuration as it was at {at} is refused: {}", detail.unwrap_or_default())
+        });
+        one_line(&format!("{standing}{trouble}{refused}"), MAX_LINE_CHARS)
+    }
+
+    async fn note(&self, stopped_at: Option<Timestamp>) {
+        let noted_at = self.clock.now();
+        let note = {
+            let (signs, now) = (self.signs(), self.since_start.elapsed());
+            let at = |stage| {
+                let ago = now.ticks().saturating_sub(signs.pulse.last(stage)?.ticks());
+                Some(noted_at.minus(Span::from_ticks(ago)))
+            };
+            DaemonNote {
+                process: std::process::id(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                configuration: self.identity.configuration.clone(),
+                started_at: self.started_at,
+                noted_at,
+                stopped_at,
+                turns: Turns {
+                    ingest: at(Stage::Ingest),
+                    dispatch: at(Stage::Dispatch),
+                    deliver: at(Stage::Deliver),
+                    notify: at(Stage::Notify),
+                },
+                reload: signs.reload.clone(),
+                status: signs.line.clone(),
+            }
+        };
+        let database = self.identity.database.clone();
+        // On a thread that may wait; what cannot be written is no reason to stop, the next one may be.
+        if let Ok(Err(fault)) = tokio::task::spawn_blocking(move || note.write(&database)).await {
+            tracing::debug!("{}", with_causes(&fault));
+        }
+    }
+
+    fn signs(&self) -> MutexGuard<'_, Signs> {
+        // Nothing that holds it panics halfway.
+        self.signs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How things stand, in words.
+fn standing(state: &FeedState, freshness: Freshness, backlog: Backlog) -> String {
+    let feed = match (freshness, state.polled_at) {
+        (Freshness::Fresh, Some(at)) => format!("feed fresh (polled {at})"),
+        (Freshness::Fresh, None) => "feed not polled yet".to_owned(),
+        (Freshness::Stale { since, .. }, _) => format!("feed stale since {since}"),
+    };
+    let Backlog { to_decide, waiting, subscribers } = backlog;
+    let people = if subscribers == 1 { "subscriber" } else { "subscribers" };
+    format!("{feed}, {to_decide} to decide, {waiting} waiting, {subscribers} {people}")
+}
