@@ -55,8 +55,8 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
         .map(|listen| Ok::<_, Failure>((listen, loaded.unsubscribe_key(global)?, loaded.web_access(listen)?)));
     let web = web.transpose()?;
     let key = web.as_ref().map(|(_, key, _)| key.clone());
-    let running =
-        Running { database: path.clone(), web: loaded.config.web.clone(), operator: loaded.config.operator.clone(), key };
+    let (web_config, operator_config) = (loaded.config.web.clone(), loaded.config.operator.clone());
+    let running = Running { database: path.clone(), web: web_config, operator: operator_config, ledger, key };
     let mut settings = loaded.settings(|| running.key())?;
     let operator = loaded.operator()?.map(Arc::new);
     let lock = DaemonLock::acquire(&path)?;
@@ -76,13 +76,13 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     let done = runtime.block_on(async {
         let (stop, reloading) = (StopSignal::from_process()?, Reloading::from_process(reread)?);
         let service = Service { identity, settings, reloading, ledger, operator, database, clock, idle, watching, metrics };
-        let Some((listen, web)) = pages else { return Ok(service.run(stop).await?) };
+        let Some((listen, web)) = pages else { return Ok(Box::pin(service.run(stop)).await?) };
         let server = Server::bind(listen, Limits::default()).await.map_err(|fault| {
             let at = loaded.at("web.listen");
             anyhow::anyhow!("{at}: cannot listen on {listen}: {fault}")
         });
         let serving = tokio::spawn(server.blame(Blame::Running)?.serve(web.routes(), stop.clone()));
-        let done = service.run(stop).await;
+        let done = Box::pin(service.run(stop)).await;
         if done.is_err() {
             serving.abort();
         }
@@ -101,6 +101,8 @@ struct Running {
     database: PathBuf,
     web: WebConfig,
     operator: OperatorConfig,
+    /// How far the ledger reaches back; `None`: for ever.
+    ledger: Option<Span>,
     /// With which links are verified.
     key: Option<UnsubscribeKey>,
 }
@@ -124,6 +126,16 @@ fn reread(global: &Global, running: &Running) -> Result<Reread, Failure> {
         restart.push("web.listen");
         // The pages that new links lead to are at the old place.
         loaded.config.web = running.web.clone();
+    }
+    // What the pages are made of is read once.
+    for (key, changed) in [
+        ("web.token_file", loaded.config.web.token_file != running.web.token_file),
+        ("web.catalogue", loaded.config.web.catalogue != running.web.catalogue),
+        ("ledger_days", loaded.ledger()? != running.ledger),
+    ] {
+        if changed {
+            restart.push(key);
+        }
     }
     loaded.operator()?;
     if loaded.config.operator != running.operator {

@@ -85,7 +85,9 @@ impl Store {
     pub fn ledger(&self, subscriber: Option<SubscriberKey>, event: Option<&EventId>) -> Result<Vec<LedgerRow>, StoreError> {
         let sql = concat!(
             ledger_columns!(),
-            " WHERE (?1 IS NULL OR d.subscriber_key = ?1) AND (?2 IS NULL OR d.event_key IN ",
+            " FROM decisions AS d JOIN events AS e USING (event_key) JOIN subscribers AS s ON s.subscriber_key = d.subscriber_key
+              LEFT JOIN outbox AS o USING (delivery_key)
+              WHERE (?1 IS NULL OR d.subscriber_key = ?1) AND (?2 IS NULL OR d.event_key IN ",
             quake_of!("(SELECT event_key FROM event_ids WHERE id = ?2)"),
             ") ORDER BY d.decided_at, d.event_key, d.subscriber_key"
         );

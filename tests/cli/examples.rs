@@ -67,11 +67,7 @@ fn furnish(place: &Place) {
     place.write("message.json", "{\"text\": {{ subject | tojson }}}");
     place.write(
         "polls/20250805T050359Z.csv",
-        &fs::read_to_string(place.path("quakes.csv")).expect("a catalogue")[..2_000]
-            .rsplit_once('\n')
-            .expect("lines")
-            .0
-            .to_owned(),
+        fs::read_to_string(place.path("quakes.csv")).expect("a catalogue")[..2_000].rsplit_once('\n').expect("lines").0,
     );
 }
 

@@ -109,7 +109,7 @@ fn scrape(place: &Place) -> BTreeMap<String, Family> {
     let log = log(place);
     let (_, address) = log.rsplit_once("answers on http://").expect("it listens");
     let mut stream = TcpStream::connect(address.lines().next().expect("an address").trim()).expect("it listens");
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: test\r\n\r\n").expect("it reads");
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it reads");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");

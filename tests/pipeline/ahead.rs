@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use throttler::subscriber::{Destination, Standing, Subscriber};
+use throttler::time::Span;
 
 use crate::rig::{MINUTE, Quake, Rig, subscriber};
 

@@ -31,7 +31,7 @@ Feed, identity, interest, decision, ledger and outbox in SQLite, delivery: all o
 clock is the demonstration's: it stands at each event's origin time in turn. The feed and the receiver of webhooks listen on
 loopback and end with the command; email becomes .eml files.")]
 pub(super) struct DemoArgs {
-    /// The catalogue that holds the two days [default: data/quakes_2015_2025.csv here, else the installed one]
+    /// The catalogue that holds the two days [default: `data/quakes_2015_2025.csv` here, else the installed one]
     #[arg(long, value_name = "FILE")]
     catalogue: Option<PathBuf>,
     /// Where database, email and webhooks are put: a directory that is empty or not there yet [default: a new one under the
