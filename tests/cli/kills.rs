@@ -89,6 +89,8 @@ async fn killed_at_random_moments_it_ends_as_if_nothing_had_happened() {
     let left = killed.left();
     assert!(killed.found.kills >= kills, "{:?}", killed.found);
 
+    // First what tells the reason.
+    assert_eq!(killed.undelivered(), Vec::<String>::new());
     // Every table, limiters bit for bit.
     for (table, expected) in &expected {
         let found = &left[table];

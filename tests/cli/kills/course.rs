@@ -187,6 +187,13 @@ impl<'a> Course<'a> {
         rows.expect("rows").collect::<Result<_, _>>().expect("rows")
     }
 
+    /// The messages that did not arrive, and why.
+    pub fn undelivered(&self) -> Vec<String> {
+        let connection = open(&self.place.path("throttler.db"));
+        let sql = "SELECT alert_id, status, attempts, created_at, settled_at, detail FROM outbox WHERE status <> 'delivered'";
+        lines(&connection, sql)
+    }
+
     fn start(&mut self) {
         // Each daemon has a log of its own.
         let _ = fs::remove_file(self.place.path("log"));
