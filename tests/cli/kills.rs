@@ -121,7 +121,7 @@ async fn killed_at_random_moments_it_ends_as_if_nothing_had_happened() {
             "{} kills (seed {}): {} of a daemon that was starting, {} with events undecided, {} with messages due, {} with \
              requests under way, {} in all\n{events} events in {} versions for {SUBSCRIBERS} subscribers: {} matched, {} \
              updates, {} messages\n{} stops of the clock, {} undisturbed; {arrived} requests, {} repeats after acceptance, {} \
-             of them may come from receivers that did not answer\nfailures: {:?}\n{} undisturbed, {} killed",
+             of them may come from receivers that did not answer; the longest that one refused connections was {}\nfailures: {:?}\n{} undisturbed, {} killed",
             killed.found.kills,
             seed.0,
             killed.found.starting,
@@ -137,6 +137,7 @@ async fn killed_at_random_moments_it_ends_as_if_nothing_had_happened() {
             undisturbed.stops,
             seen.repeats(),
             seen.silent,
+            seconds(killed.longest_down),
             seen.failures,
             seconds(between.since(started)),
             seconds(SystemClock.now().since(between)),

@@ -24,6 +24,8 @@ use crate::place::Place;
 const FEED_SPAN: Span = Span::from_seconds(1_800);
 /// How far the clock goes on while something is to be delivered: less than a lease, so that none runs out under a request.
 const DELIVERY_STEP: Span = Span::from_seconds(100);
+/// About the longest that a receiver refuses connections: well under the 24 hours after which what waits for it is rightly given up.
+const LONGEST_DOWN: Span = Span::from_seconds(21_600);
 /// A delivery that is due, and not begun in so many looks, waits for the breaker of its receiver, which only the daemon knows.
 const LOOKS: u32 = 15;
 /// So often is looked for a request under way, of which there need not be one.
@@ -53,6 +55,10 @@ pub struct Course<'a> {
     pub receivers: Receivers,
     pub found: Found,
     pub stops: u64,
+    /// The longest that a receiver refused connections.
+    pub longest_down: Span,
+    /// Since when each receiver does.
+    down_since: [Option<Timestamp>; RECEIVERS],
     daemon: Option<Daemon>,
     connection: Option<Connection>,
     now: Timestamp,
@@ -114,6 +120,8 @@ impl<'a> Course<'a> {
             receivers,
             found: Found::default(),
             stops: 0,
+            longest_down: Span::ZERO,
+            down_since: [None; RECEIVERS],
             daemon: None,
             connection: None,
             now: from,
@@ -286,12 +294,23 @@ impl<'a> Course<'a> {
         if self.killing.kills == 0 {
             return;
         }
-        let at = usize::try_from(self.killing.chance.below(8 * RECEIVERS as u64)).expect("small");
-        if at < RECEIVERS {
-            self.receivers.set_down(at, self.shown < self.versions.len() && self.killing.chance.below(2) == 0);
-        } else if self.shown == self.versions.len() {
-            (0..RECEIVERS).for_each(|at| self.receivers.set_down(at, false));
+        let chosen = usize::try_from(self.killing.chance.below(8 * RECEIVERS as u64)).expect("small");
+        if chosen < RECEIVERS {
+            let down = self.shown < self.versions.len() && self.killing.chance.below(2) == 0;
+            self.set_down(chosen, down);
         }
+        for at in 0..RECEIVERS {
+            let down_for = self.down_since[at].map_or(Span::ZERO, |since| self.now.since(since));
+            self.longest_down = self.longest_down.max(down_for);
+            if down_for > LONGEST_DOWN || (chosen >= RECEIVERS && self.shown == self.versions.len()) {
+                self.set_down(at, false);
+            }
+        }
+    }
+
+    fn set_down(&mut self, at: usize, down: bool) {
+        self.receivers.set_down(at, down);
+        self.down_since[at] = down.then(|| self.down_since[at].unwrap_or(self.now));
     }
 
     /// Spread over the run: as many as belong to what was shown so far.
