@@ -1,7 +1,7 @@
 //! `throttler outbox`: what is due, under way and dead; putting dead letters back; ending deliveries.
 
 use clap::{Args, Subcommand};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Global;
 use super::failure::Failure;
@@ -9,7 +9,7 @@ use super::output::{self, Format, Side};
 use super::setup::open_existing_store;
 use crate::clock::{Clock, SystemClock};
 use crate::plain::one_line;
-use crate::store::{DeliveryStatus, NoticeRow, OutboxRow, Store, SubscriberKey};
+use crate::store::{DeliveryStatus, MessageRow, NoticeRow, OutboxRow, Store, SubscriberKey};
 use crate::subscriber::{Standing, SubscriberName};
 
 /// The longest answer in a table, in characters; JSON has all of it.
@@ -150,29 +150,20 @@ fn key_of(store: &Store, name: Option<&SubscriberName>) -> Result<Option<Subscri
     Ok(name.map(|name| store.subscriber(name)).transpose()?.map(|stored| stored.key))
 }
 
-fn as_json(row: &OutboxRow) -> serde_json::Value {
-    json!({
-        "id": row.id,
-        "subscriber": row.subscriber,
-        "standing": row.standing,
-        "channel": row.channel,
-        "status": row.status.name(),
-        "title": row.title.as_ref().ok(),
-        "magnitude": row.magnitude,
-        "attempts": row.attempts,
-        "created_at": row.created_at,
-        "due_at": row.due_at,
-        "lease_until": row.lease_until,
-        "retried_at": row.retried_at,
-        "settled_at": row.settled_at,
-        "last_answer": row.detail,
-    })
+fn as_json(row: &OutboxRow) -> Value {
+    let of_its_own =
+        json!({ "subscriber": row.subscriber, "standing": row.standing, "channel": row.channel, "magnitude": row.magnitude });
+    message_as_json(&row.message, of_its_own)
 }
 
-fn notice_as_json(row: &NoticeRow) -> serde_json::Value {
-    json!({
+fn notice_as_json(row: &NoticeRow) -> Value {
+    message_as_json(&row.message, json!({ "way": row.way.name() }))
+}
+
+/// A message with what only its kind has.
+fn message_as_json(row: &MessageRow, mut of_its_kind: Value) -> Value {
+    let mut message = json!({
         "id": row.id,
-        "way": row.way.name(),
         "status": row.status.name(),
         "title": row.title.as_ref().ok(),
         "attempts": row.attempts,
@@ -182,7 +173,11 @@ fn notice_as_json(row: &NoticeRow) -> serde_json::Value {
         "retried_at": row.retried_at,
         "settled_at": row.settled_at,
         "last_answer": row.detail,
-    })
+    });
+    if let (Value::Object(message), Value::Object(of_its_kind)) = (&mut message, &mut of_its_kind) {
+        message.append(of_its_kind);
+    }
+    message
 }
 
 /// How many there are of each status, of which so many are shown.
@@ -209,13 +204,13 @@ fn notices_as_text(counts: &[(DeliveryStatus, u64)], rows: &[NoticeRow]) -> Stri
     ];
     let lines = rows.iter().map(|row| {
         vec![
-            row.id.clone(),
+            row.message.id.clone(),
             row.way.to_string(),
-            row.status.to_string(),
-            row.attempts.to_string(),
-            row.settled_at.or(row.lease_until).unwrap_or(row.due_at).to_string(),
-            one_line(row.title.as_deref().unwrap_or("?"), MAX_ANSWER_CHARS),
-            one_line(row.detail.as_deref().unwrap_or("-"), MAX_ANSWER_CHARS),
+            row.message.status.to_string(),
+            row.message.attempts.to_string(),
+            row.message.at().to_string(),
+            one_line(row.message.title.as_deref().unwrap_or("?"), MAX_ANSWER_CHARS),
+            one_line(row.message.detail.as_deref().unwrap_or("-"), MAX_ANSWER_CHARS),
         ]
     });
     format!("\nNotices to the operator: {}\n{}", summary(counts, rows.len()), output::table(&columns, lines))
@@ -237,17 +232,16 @@ fn as_text(counts: &[(DeliveryStatus, u64)], rows: &[OutboxRow]) -> String {
         ("last answer", Side::Left),
     ];
     let lines = rows.iter().map(|row| {
-        let when = row.settled_at.or(row.lease_until).unwrap_or(row.due_at);
         let standing = if row.standing == Standing::Active { String::new() } else { format!(" ({})", row.standing) };
         vec![
-            row.id.clone(),
+            row.message.id.clone(),
             format!("{}{standing}", row.subscriber),
-            row.status.to_string(),
+            row.message.status.to_string(),
             row.magnitude.map_or_else(|| "?".into(), |m| m.to_string()),
-            row.attempts.to_string(),
-            when.to_string(),
+            row.message.attempts.to_string(),
+            row.message.at().to_string(),
             row.channel.to_string(),
-            one_line(row.detail.as_deref().unwrap_or("-"), MAX_ANSWER_CHARS),
+            one_line(row.message.detail.as_deref().unwrap_or("-"), MAX_ANSWER_CHARS),
         ]
     });
     text.push('\n');

@@ -43,7 +43,7 @@ pub use ledger::{HistoryRow, LedgerRow, SubscriberCounts, UpdateRow};
 pub use lock::DaemonLock;
 pub use note::{DaemonNote, Reload, Turns};
 pub use notices::{ClaimedNotice, NoticeCounts, NoticeRow};
-pub use outbox::{DeliveryStatus, OutboxRow, Retried};
+pub use outbox::{DeliveryStatus, MessageRow, OutboxRow, Retried};
 pub use overview::{MessageMoment, Quake};
 pub use prune::{PruneCursor, Pruned};
 pub use report::SubscriberReport;

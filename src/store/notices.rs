@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, named_params, params};
 
 use super::deliveries::{Letters, lease, settle_one, take_back_leases};
-use super::outbox::DeliveryStatus;
+use super::outbox::{DeliveryStatus, MessageRow, message_row};
 use super::rows::{At, Json, Word, optional_at};
 use super::{Claim, Settlement, Store, StoreError, queries, step};
 use crate::alert::Alert;
@@ -35,19 +35,8 @@ pub struct ClaimedNotice {
 /// A message to the operator, as it is listed.
 #[derive(Clone, Debug)]
 pub struct NoticeRow {
-    pub id: String,
+    pub message: MessageRow,
     pub way: Way,
-    /// One line for people; the fault where the message cannot be read.
-    pub title: Result<String, String>,
-    pub status: DeliveryStatus,
-    pub attempts: u32,
-    pub created_at: Timestamp,
-    pub due_at: Timestamp,
-    pub lease_until: Option<Timestamp>,
-    pub retried_at: Option<Timestamp>,
-    pub settled_at: Option<Timestamp>,
-    /// What the last attempt said, or why it was ended.
-    pub detail: Option<String>,
 }
 
 /// How many messages to the operator there are.
@@ -314,18 +303,5 @@ fn claimed(row: &Row<'_>, way: Way) -> rusqlite::Result<ClaimedNotice> {
 }
 
 fn notice_row(row: &Row<'_>, status: DeliveryStatus) -> rusqlite::Result<NoticeRow> {
-    let title = row.get::<_, Json<Alert>>("alert").map(|alert| alert.0.title()).map_err(|fault| fault.to_string());
-    Ok(NoticeRow {
-        id: row.get("alert_id")?,
-        way: row.get::<_, Word<Way>>("way")?.0,
-        title,
-        status,
-        attempts: u32::try_from(row.get::<_, i64>("attempts")?).unwrap_or(u32::MAX),
-        created_at: row.get::<_, At>("created_at")?.0,
-        due_at: row.get::<_, At>("due_at")?.0,
-        lease_until: optional_at(row, "lease_until")?,
-        retried_at: optional_at(row, "retried_at")?,
-        settled_at: optional_at(row, "settled_at")?,
-        detail: row.get("detail")?,
-    })
+    Ok(NoticeRow { message: message_row(row, status)?, way: row.get::<_, Word<Way>>("way")?.0 })
 }

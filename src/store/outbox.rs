@@ -33,18 +33,12 @@ pub enum DeliveryStatus {
     Dropped,
 }
 
-/// One message in the outbox.
+/// A message as it is listed, whoever it is to.
 #[derive(Clone, Debug)]
-pub struct OutboxRow {
-    /// The alert's id, the same at every attempt.
+pub struct MessageRow {
     pub id: String,
-    pub subscriber: String,
-    /// The subscriber's: nothing leaves for one that is paused or disabled.
-    pub standing: Standing,
-    pub channel: Channel,
     /// One line for people; the fault where the message cannot be read.
     pub title: Result<String, String>,
-    pub magnitude: Option<Magnitude>,
     pub status: DeliveryStatus,
     /// Since it was created, or put back by hand.
     pub attempts: u32,
@@ -55,6 +49,25 @@ pub struct OutboxRow {
     pub settled_at: Option<Timestamp>,
     /// What the last attempt said, or why it was ended.
     pub detail: Option<String>,
+}
+
+impl MessageRow {
+    /// The instant that matters to its status: when it ended, when its lease ends, or when it is due.
+    #[must_use]
+    pub fn at(&self) -> Timestamp {
+        self.settled_at.or(self.lease_until).unwrap_or(self.due_at)
+    }
+}
+
+/// One message in the outbox.
+#[derive(Clone, Debug)]
+pub struct OutboxRow {
+    pub message: MessageRow,
+    pub subscriber: String,
+    /// The subscriber's: nothing leaves for one that is paused or disabled.
+    pub standing: Standing,
+    pub channel: Channel,
+    pub magnitude: Option<Magnitude>,
 }
 
 /// What putting dead letters back did.
@@ -256,17 +269,14 @@ fn refusal(transaction: &Transaction<'_>, id: &str, expected: &'static str) -> R
     })
 }
 
-pub(super) fn outbox_row(row: &Row<'_>, status: DeliveryStatus) -> rusqlite::Result<OutboxRow> {
+/// A row of the outbox or of the notices.
+pub(super) fn message_row(row: &Row<'_>, status: DeliveryStatus) -> rusqlite::Result<MessageRow> {
     let attempts: i64 = row.get("attempts")?;
     // A message that cannot be read is listed like any other, so that it can be dropped.
     let title = row.get::<_, Json<Alert>>("alert").map(|alert| alert.0.title()).map_err(|fault| fault.to_string());
-    Ok(OutboxRow {
+    Ok(MessageRow {
         id: row.get("alert_id")?,
-        subscriber: row.get("name")?,
-        standing: row.get::<_, Word<Standing>>("standing")?.0,
-        channel: Channel::from_text(row.get("channel")?),
         title,
-        magnitude: row.get::<_, Option<f64>>("magnitude")?.and_then(|value| Magnitude::new(value).ok()),
         status,
         attempts: u32::try_from(attempts).unwrap_or(u32::MAX),
         created_at: row.get::<_, At>("created_at")?.0,
@@ -275,5 +285,15 @@ pub(super) fn outbox_row(row: &Row<'_>, status: DeliveryStatus) -> rusqlite::Res
         retried_at: optional_at(row, "retried_at")?,
         settled_at: optional_at(row, "settled_at")?,
         detail: row.get("detail")?,
+    })
+}
+
+pub(super) fn outbox_row(row: &Row<'_>, status: DeliveryStatus) -> rusqlite::Result<OutboxRow> {
+    Ok(OutboxRow {
+        message: message_row(row, status)?,
+        subscriber: row.get("name")?,
+        standing: row.get::<_, Word<Standing>>("standing")?.0,
+        channel: Channel::from_text(row.get("channel")?),
+        magnitude: row.get::<_, Option<f64>>("magnitude")?.and_then(|value| Magnitude::new(value).ok()),
     })
 }

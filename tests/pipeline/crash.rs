@@ -9,69 +9,51 @@ use throttler::store::{Claim, Settlement};
 use throttler::subscriber::{Excess, Updates};
 use throttler::time::Span;
 
+use crate::crashing::Run;
 use crate::rig::{HOUR, MINUTE, Quake, Rig, limit, mailed};
 
-/// Counts the steps of a run, and crashes after one of them.
-struct Run {
-    rig: Rig,
-    steps: usize,
-    crash_after: Option<usize>,
-}
-
-impl Run {
-    /// One step is done; whether the daemon crashed after it, and has started again.
-    async fn step(&mut self) -> bool {
-        self.steps += 1;
-        let crash = self.crash_after == Some(self.steps);
-        if crash {
-            self.rig.restart().await;
+/// Polls, decides and delivers in single steps until nothing is left to do.
+async fn settle(run: &mut Run) {
+    'again: loop {
+        run.rig.poll().await;
+        if run.crashed().await {
+            continue;
         }
-        crash
-    }
-
-    /// Polls, decides and delivers in single steps until nothing is left to do.
-    async fn settle(&mut self) {
-        'again: loop {
-            self.rig.poll().await;
-            if self.step().await {
-                continue;
+        loop {
+            let (database, now) = (run.rig.parts().database.clone(), run.rig.clock.now());
+            let more = database.with(move |store| dispatch::step(store, now)).await.expect("a step of dispatch").is_some();
+            if run.crashed().await {
+                continue 'again;
             }
-            loop {
-                let (database, now) = (self.rig.parts().database.clone(), self.rig.clock.now());
-                let more = database.with(move |store| dispatch::step(store, now)).await.expect("a step of dispatch").is_some();
-                if self.step().await {
+            if !more {
+                break;
+            }
+        }
+        loop {
+            let (database, now) = (run.rig.parts().database.clone(), run.rig.clock.now());
+            // Two at a time, so that a crash finds some claimed and some not.
+            let claimed = database
+                .with(move |store| store.claim(Claim { owner: "run", most: 2, lease: Span::from_seconds(HOUR), now }, |_| 2))
+                .await
+                .expect("claimed");
+            if run.crashed().await {
+                continue 'again;
+            }
+            if claimed.is_empty() {
+                return;
+            }
+            for claim in claimed {
+                let secrets: Vec<_> = claim.secret.iter().map(|secret| secret.parse().expect("a secret")).collect();
+                let delivery = std::sync::Arc::clone(&run.rig.delivery);
+                let outcome = delivery.deliver(&claim.destination, &claim.preset, &secrets, &claim.alert, now).await;
+                let throttler::delivery::Outcome::Delivered { detail } = outcome else { panic!("{outcome:?}") };
+                if run.crashed().await {
                     continue 'again;
                 }
-                if !more {
-                    break;
-                }
-            }
-            loop {
-                let (database, now) = (self.rig.parts().database.clone(), self.rig.clock.now());
-                // Two at a time, so that a crash finds some claimed and some not.
-                let claimed = database
-                    .with(move |store| store.claim(Claim { owner: "run", most: 2, lease: Span::from_seconds(HOUR), now }, |_| 2))
-                    .await
-                    .expect("claimed");
-                if self.step().await {
+                let settled = [(claim.delivery_key, Settlement::Delivered { detail })];
+                database.with(move |store| store.settle("run", &settled, now)).await.expect("settled");
+                if run.crashed().await {
                     continue 'again;
-                }
-                if claimed.is_empty() {
-                    return;
-                }
-                for claim in claimed {
-                    let secrets: Vec<_> = claim.secret.iter().map(|secret| secret.parse().expect("a secret")).collect();
-                    let delivery = std::sync::Arc::clone(&self.rig.delivery);
-                    let outcome = delivery.deliver(&claim.destination, &claim.preset, &secrets, &claim.alert, now).await;
-                    let throttler::delivery::Outcome::Delivered { detail } = outcome else { panic!("{outcome:?}") };
-                    if self.step().await {
-                        continue 'again;
-                    }
-                    let settled = [(claim.delivery_key, Settlement::Delivered { detail })];
-                    database.with(move |store| store.settle("run", &settled, now)).await.expect("settled");
-                    if self.step().await {
-                        continue 'again;
-                    }
                 }
             }
         }
@@ -140,24 +122,24 @@ async fn run(crash_after: Option<usize>) -> (Left, BTreeMap<String, usize>, usiz
         small("clara", Excess::Drop, Algorithm::LeakyBucket),
     ]);
     rig.poll().await;
-    let mut run = Run { rig, steps: 0, crash_after };
+    let mut run = Run::new(rig, crash_after);
     run.rig.pass(1);
     let quakes: Vec<_> =
         [5.1, 6.2, 5.3].iter().enumerate().map(|(at, m)| Quake::new(&run.rig, &format!("us{at}"), *m, 60)).collect();
     let growing = Quake::new(&run.rig, "us9", 4.8, MINUTE);
     run.rig.show(&[quakes[0].clone(), quakes[1].clone(), growing.clone()]);
-    run.settle().await;
+    settle(&mut run).await;
     run.rig.pass(MINUTE);
     run.rig.show(&[quakes[0].revised(5.4), quakes[1].clone(), quakes[2].clone(), growing.revised(5.0).renamed("us10")]);
-    run.settle().await;
+    settle(&mut run).await;
     run.rig.pass(HOUR);
-    run.settle().await;
+    settle(&mut run).await;
     run.rig.pass(MINUTE);
     let gone = Quake { status: "deleted", ..quakes[1].revised(6.2) };
     run.rig.show(&[quakes[0].revised(5.4).revised(5.6), gone]);
-    run.settle().await;
+    settle(&mut run).await;
     run.rig.pass(3 * HOUR);
-    run.settle().await;
+    settle(&mut run).await;
     let (left, times) = left(&run.rig);
     (left, times, run.steps)
 }

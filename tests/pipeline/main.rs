@@ -7,6 +7,7 @@ mod books;
 mod changes;
 mod confirm;
 mod crash;
+mod crashing;
 mod excess;
 mod gaps;
 mod great_quake;

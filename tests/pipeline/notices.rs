@@ -15,6 +15,7 @@ use throttler::subscriber::{Destination, Mode, Preset, Standing, Subscriber};
 use throttler::time::Span;
 use throttler::withholding::sustained;
 
+use crate::crashing::Run;
 use crate::receiver::{Receiver, Request};
 use crate::rig::{HOUR, MINUTE, Quake, Rig, limit, magnitude, mailed, name, start};
 
@@ -364,8 +365,8 @@ async fn both_ways_get_every_notice_and_one_that_fails_holds_up_neither_the_othe
     let counts = rig.store().notice_counts().expect("counts");
     assert_eq!((counts.due, counts.dead, counts.untold), (1, 0, 0));
     let row = &rig.store().notices(DeliveryStatus::Due, 10).expect("rows")[0];
-    assert_eq!((row.way, row.attempts), (Way::Webhook, 1));
-    assert!(row.detail.as_deref().is_some_and(|detail| detail.starts_with("answered 429")), "{row:?}");
+    assert_eq!((row.way, row.message.attempts), (Way::Webhook, 1));
+    assert!(row.message.detail.as_deref().is_some_and(|detail| detail.starts_with("answered 429")), "{row:?}");
     quake(&mut rig, "us1").await;
     assert_eq!(rig.hooks("anna").len(), 1);
     let overdue = rig.store().overdue_since(rig.clock.now()).expect("read");
@@ -406,7 +407,7 @@ async fn a_notice_probes_a_host_that_failed_and_is_given_up_after_a_day() {
         let rows = rig.store().notices(status, 10).expect("rows");
         assert_eq!(rows.len(), 1, "{status}");
         if !back {
-            assert!(rows[0].detail.as_deref().is_some_and(|detail| detail.starts_with("given up after ")), "{rows:?}");
+            assert!(rows[0].message.detail.as_deref().is_some_and(|detail| detail.starts_with("given up after ")), "{rows:?}");
         }
     }
 }
@@ -423,8 +424,8 @@ async fn a_notice_that_dies_makes_no_notice_and_can_be_put_back_and_dropped() {
     assert_eq!(told(&rig).len(), 1, "it told of anna, and nothing tells of it");
     let dead = rig.store().notices(DeliveryStatus::Dead, 10).expect("rows");
     assert_eq!(dead.len(), 1);
-    assert_eq!(dead[0].title.as_deref(), Ok("throttler: 1 destination is dead (anna)"));
-    let id = dead[0].id.clone();
+    assert_eq!(dead[0].message.title.as_deref(), Ok("throttler: 1 destination is dead (anna)"));
+    let id = dead[0].message.id.clone();
     let mut store = rig.store();
     assert_eq!(store.retry_dead(std::slice::from_ref(&id), rig.clock.now()).expect("put back").count, 1);
     assert!(store.retry_dead(std::slice::from_ref(&id), rig.clock.now()).is_err(), "it is due");
@@ -446,7 +447,7 @@ async fn what_waits_for_a_way_that_is_configured_no_more_is_dropped_at_the_start
     let operator = rig.operator.take();
     rig.restart().await;
     let dropped = &rig.store().notices(DeliveryStatus::Dropped, 10).expect("rows")[0];
-    assert_eq!(dropped.detail.as_deref(), Some("the configuration names no such address of the operator's any more"));
+    assert_eq!(dropped.message.detail.as_deref(), Some("the configuration names no such address of the operator's any more"));
     // Noticing goes on where it was: the recovery is told, and the staleness no second time.
     rig.operator = operator;
     rig.restart().await;
@@ -502,67 +503,47 @@ async fn a_backup_knows_what_was_due_to_the_operator() {
     let begun = rig.store().begin_from_backup().expect("begun").expect("a backup");
     assert_eq!(begun.may_repeat, 1);
     let row = &rig.store().notices(DeliveryStatus::Due, 10).expect("rows")[0];
-    assert!(row.detail.as_deref().is_some_and(|detail| detail.starts_with("it may have been sent already")), "{row:?}");
+    assert!(row.message.detail.as_deref().is_some_and(|detail| detail.starts_with("it may have been sent already")), "{row:?}");
 }
 
-/// Counts the steps of a run, and crashes after one of them.
-struct Run {
-    rig: Rig,
-    steps: usize,
-    crash_after: Option<usize>,
-}
-
-impl Run {
-    /// One step is done; whether the daemon crashed after it, and has started again.
-    async fn done(&mut self) -> bool {
-        self.steps += 1;
-        let crash = self.crash_after == Some(self.steps);
-        if crash {
-            self.rig.restart().await;
-        }
-        crash
-    }
-
-    /// Notices, tells and delivers in single steps until nothing is left to do.
-    async fn settle(&mut self) {
-        'again: loop {
-            loop {
-                let more = step(&mut self.rig).await.is_some();
-                if self.done().await {
-                    continue 'again;
-                }
-                if !more {
-                    break;
-                }
+/// Notices, tells and delivers in single steps until nothing is left to do.
+async fn settle(run: &mut Run) {
+    'again: loop {
+        loop {
+            let more = step(&mut run.rig).await.is_some();
+            if run.crashed().await {
+                continue 'again;
             }
-            loop {
-                let operator = Arc::clone(self.rig.operator.as_ref().expect("an operator"));
-                let (path, now) = (self.rig.path("throttler.db"), self.rig.clock.now());
-                let claim = |settled: &[(i64, Settlement)], ways: &[Way]| {
-                    let claim = Claim { owner: "run", most: 2, lease: Span::from_seconds(HOUR), now };
-                    let mut store = Store::open_existing(&path).expect("the database opens");
-                    store.settle_and_claim_notices(settled, claim, ways).expect("settled and claimed")
-                };
-                let claimed = claim(&[], &operator.ways());
-                if self.done().await {
+            if !more {
+                break;
+            }
+        }
+        loop {
+            let operator = Arc::clone(run.rig.operator.as_ref().expect("an operator"));
+            let (path, now) = (run.rig.path("throttler.db"), run.rig.clock.now());
+            let claim = |settled: &[(i64, Settlement)], ways: &[Way]| {
+                let claim = Claim { owner: "run", most: 2, lease: Span::from_seconds(HOUR), now };
+                let mut store = Store::open_existing(&path).expect("the database opens");
+                store.settle_and_claim_notices(settled, claim, ways).expect("settled and claimed")
+            };
+            let claimed = claim(&[], &operator.ways());
+            if run.crashed().await {
+                continue 'again;
+            }
+            if claimed.is_empty() {
+                return;
+            }
+            for notice in claimed {
+                let contact = operator.contacts.iter().find(|contact| contact.way == notice.way).expect("a contact");
+                let delivery = Arc::clone(&run.rig.delivery);
+                let outcome = delivery.deliver(&contact.destination, &contact.preset, &contact.secrets, &notice.alert, now).await;
+                let Outcome::Delivered { detail } = outcome else { panic!("{outcome:?}") };
+                if run.crashed().await {
                     continue 'again;
                 }
-                if claimed.is_empty() {
-                    return;
-                }
-                for notice in claimed {
-                    let contact = operator.contacts.iter().find(|contact| contact.way == notice.way).expect("a contact");
-                    let delivery = Arc::clone(&self.rig.delivery);
-                    let outcome =
-                        delivery.deliver(&contact.destination, &contact.preset, &contact.secrets, &notice.alert, now).await;
-                    let Outcome::Delivered { detail } = outcome else { panic!("{outcome:?}") };
-                    if self.done().await {
-                        continue 'again;
-                    }
-                    claim(&[(notice.delivery_key, Settlement::Delivered { detail })], &[]);
-                    if self.done().await {
-                        continue 'again;
-                    }
+                claim(&[(notice.delivery_key, Settlement::Delivered { detail })], &[]);
+                if run.crashed().await {
+                    continue 'again;
                 }
             }
         }
@@ -609,27 +590,27 @@ async fn run(crash_after: Option<usize>) -> (Left, BTreeMap<String, usize>, usiz
     rig.add(&[strict(&rig, "anna", Mode::Enforce), rig.hooked("ben"), mailed("clara")]);
     rig.set("clara", |clara| clara.interest.min_magnitude = magnitude(9.0));
     let rig = operated(rig, operator).await;
-    let mut run = Run { rig, steps: 0, crash_after };
+    let mut run = Run::new(rig, crash_after);
     run.rig.receiver.answer("/ben", 410);
     for number in 0..3 {
         day(&mut run.rig, number, 4).await;
     }
     // All at once; the feed's recovery; it goes stale and recovers again before the limit allows a message.
-    run.settle().await;
+    settle(&mut run).await;
     run.rig.pass(MINUTE);
-    run.settle().await;
+    settle(&mut run).await;
     run.rig.show(&[]);
     run.rig.poll().await;
-    run.settle().await;
+    settle(&mut run).await;
     run.rig.pass(MINUTE);
-    run.settle().await;
+    settle(&mut run).await;
     run.rig.pass(STALE);
-    run.settle().await;
+    settle(&mut run).await;
     run.rig.show(&[]);
     run.rig.poll().await;
-    run.settle().await;
+    settle(&mut run).await;
     run.rig.pass(STALE - MINUTE);
-    run.settle().await;
+    settle(&mut run).await;
     let (left, times) = left(&run.rig);
     (left, times, run.steps)
 }

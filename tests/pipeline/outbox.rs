@@ -33,7 +33,7 @@ async fn turn(rig: &mut Rig) {
 
 /// The ids of the messages with this status.
 fn ids(rig: &Rig, status: DeliveryStatus) -> Vec<String> {
-    rig.store().outbox(status, None, 10).expect("rows").into_iter().map(|row| row.id).collect()
+    rig.store().outbox(status, None, 10).expect("rows").into_iter().map(|row| row.message.id).collect()
 }
 
 fn attempted(rig: &Rig, who: &str) -> i64 {
@@ -178,7 +178,7 @@ async fn what_waits_too_long_for_a_host_that_fails_is_given_up() {
     assert_eq!((of(DeliveryStatus::Dead), of(DeliveryStatus::Due)), (99, 1), "all but the one who is paused");
     assert!(bad.requests().len() < 30, "without trying each: {}", bad.requests().len());
     let told = rig.store().outbox(DeliveryStatus::Dead, None, 200).expect("the dead");
-    assert!(told.iter().all(|row| row.detail.as_deref().is_some_and(|detail| detail.contains("500"))), "{told:?}");
+    assert!(told.iter().all(|row| row.message.detail.as_deref().is_some_and(|detail| detail.contains("500"))), "{told:?}");
 }
 
 #[tokio::test]

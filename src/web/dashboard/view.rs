@@ -304,20 +304,21 @@ fn why_no_scene(ask: &Ask) -> String {
 }
 
 fn delivery(row: &OutboxRow) -> Delivery {
-    let when = row.settled_at.unwrap_or(row.created_at);
-    let title = row.title.as_deref().unwrap_or("a message that cannot be read");
+    let message = &row.message;
+    let when = message.settled_at.unwrap_or(message.created_at);
+    let title = message.title.as_deref().unwrap_or("a message that cannot be read");
     Delivery {
         when: Moment::of(when),
         subscriber: row.subscriber.clone(),
         title: title.to_owned(),
-        status: row.status.name(),
-        class: match row.status {
+        status: message.status.name(),
+        class: match message.status {
             DeliveryStatus::Delivered => "good",
             DeliveryStatus::Dead => "bad",
-            DeliveryStatus::Due | DeliveryStatus::Leased if row.attempts > 0 => "warn",
+            DeliveryStatus::Due | DeliveryStatus::Leased if message.attempts > 0 => "warn",
             _ => "",
         },
-        attempts: row.attempts,
-        detail: without_addresses(&one_line(row.detail.as_deref().unwrap_or("-"), MAX_ANSWER_CHARS)),
+        attempts: message.attempts,
+        detail: without_addresses(&one_line(message.detail.as_deref().unwrap_or("-"), MAX_ANSWER_CHARS)),
     }
 }
