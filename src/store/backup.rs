@@ -3,12 +3,13 @@
 
 use std::path::Path;
 
+use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior, named_params};
 
 use super::deliveries::Letters;
 use super::events::fresh_key;
 use super::rows::{At, optional_at};
+use super::sql::{self, OptionalExtension, named_params};
 use super::{Store, StoreError, step};
 use crate::time::Timestamp;
 
@@ -38,7 +39,8 @@ impl Store {
     /// [`StoreError::Sql`] if it cannot be copied, [`StoreError::Copy`] if the copy is not sound, which this database is not
     /// then either.
     pub fn backup(&self, file: &Path, now: Timestamp, progress: impl FnMut(BackupPart)) -> Result<(), StoreError> {
-        copy(&self.connection, file, Some(now), progress)
+        let Some(connection) = self.connection.sqlite() else { return Err(StoreError::OnServer) };
+        copy(connection, file, Some(now), progress)
     }
 
     /// When this database was made as a backup, if it is one that no daemon has started on.
@@ -59,7 +61,7 @@ impl Store {
     pub fn begin_from_backup(&mut self) -> Result<Option<FromBackup>, StoreError> {
         let Some(made_at) = self.backup_at()? else { return Ok(None) };
         let key = fresh_key()?;
-        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin to work on a backup"))?;
         let remark = format!("it may have been sent already: it was due in the backup of {made_at}");
         let remarked = [Letters::Outbox, Letters::Notices].into_iter().try_fold(0, |remarked, letters| {
@@ -67,7 +69,7 @@ impl Store {
                 "UPDATE {} SET detail = :remark || coalesce('; ' || detail, '') WHERE status IN ('due', 'leased')",
                 letters.table()
             );
-            Ok(remarked + transaction.execute(&sql, named_params! { ":remark": remark })?)
+            Ok::<_, sql::Error>(remarked + transaction.execute(&sql, named_params! { ":remark": remark })?)
         });
         let may_repeat = remarked.map_err(step("mark what may be repeated"))? as u64;
         transaction

@@ -3,9 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rusqlite::{OptionalExtension, Row, Transaction, TransactionBehavior, named_params, params};
-
 use super::rows::{At, Word, optional_at};
+use super::sql::{self, OptionalExtension, Row, Transaction, named_params, params};
 use super::{Store, StoreError, queries, step};
 use crate::freshness::Freshness;
 use crate::notice::What;
@@ -73,7 +72,7 @@ impl Store {
             (None | Some((What::FeedFresh, _)), Freshness::Stale { since, .. }) => (What::FeedStale, since, found.to_string()),
             _ => return Ok(false),
         };
-        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin noticing the feed"))?;
         record(&transaction, &Noticed { what, subscriber: None, since, detail: &detail, dead: None }, now)?;
         transaction.commit().map_err(step("commit what was noticed of the feed"))?;
@@ -91,7 +90,7 @@ impl Store {
         if !any.map_err(step("look for dead letters"))? {
             return Ok((0, 0));
         }
-        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin noticing dead letters"))?;
         let letters = dead_letters(&transaction).map_err(step("read dead letters"))?;
         let mut destinations = 0;
@@ -135,15 +134,15 @@ impl Store {
             return Ok(Judging::NotDue);
         }
         let as_of = judging_at.unwrap_or(now);
-        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin judging withholding"))?;
         let judged = judge_range(&transaction, from, as_of, now)?;
         let last: i64 = transaction
             .query_row("SELECT coalesce(max(subscriber_key), 0) FROM subscribers", [], |row| row.get(0))
             .map_err(step("count the subscribers"))?;
         let next = from.saturating_add(RANGE);
-        let sql = "UPDATE noticing SET judged_at = iif(:done, :as_of, judged_at), judging_at = iif(:done, NULL, :as_of),
-                                       judging_from = iif(:done, NULL, :next)";
+        let sql = "UPDATE noticing SET judged_at = iif(:done = 1, :as_of, judged_at), judging_at = iif(:done = 1, NULL, :as_of),
+                                       judging_from = iif(:done = 1, NULL, :next)";
         let parameters = named_params! { ":done": next > last, ":as_of": At(as_of), ":next": next };
         transaction.execute(sql, parameters).map_err(step("record how far withholding is judged"))?;
         transaction.commit().map_err(step("commit the judged withholding"))?;
@@ -165,7 +164,7 @@ fn record(transaction: &Transaction<'_>, noticed: &Noticed<'_>, now: Timestamp) 
     done.map(|_| ()).map_err(step("record what has changed"))
 }
 
-fn dead_letters(transaction: &Transaction<'_>) -> rusqlite::Result<Vec<DeadLetter>> {
+fn dead_letters(transaction: &Transaction<'_>) -> sql::Result<Vec<DeadLetter>> {
     let mut find = transaction.prepare_cached(queries::UNNOTICED)?;
     let rows = find.query_map([i64::try_from(MAX_DEAD).unwrap_or(i64::MAX)], |row| {
         Ok(DeadLetter {
@@ -224,7 +223,7 @@ fn judge_range(transaction: &Transaction<'_>, from: i64, as_of: Timestamp, now: 
 }
 
 fn name_and_mode(transaction: &Transaction<'_>, key: i64) -> Result<Option<(String, Mode)>, StoreError> {
-    let sql = "SELECT name, coalesce(json_extract(settings, '$.mode'), 'enforce') AS mode FROM subscribers
+    let sql = "SELECT name, coalesce(settings ->> '$.mode', 'enforce') AS mode FROM subscribers
                WHERE subscriber_key = ?1 AND removed_at IS NULL";
     let read = |row: &Row<'_>| Ok((row.get("name")?, row.get::<_, Word<Mode>>("mode")?.0));
     let found = transaction.prepare_cached(sql).and_then(|mut find| find.query_row([key], read).optional());
@@ -232,7 +231,7 @@ fn name_and_mode(transaction: &Transaction<'_>, key: i64) -> Result<Option<(Stri
 }
 
 /// For whom withholding is sustained, by the rule of `withholding`, whatever their mode.
-fn withheld(transaction: &Transaction<'_>, from: i64, as_of: Timestamp) -> rusqlite::Result<BTreeSet<i64>> {
+fn withheld(transaction: &Transaction<'_>, from: i64, as_of: Timestamp) -> sql::Result<BTreeSet<i64>> {
     let first = (0..SUSTAINED_DAYS).fold(as_of, |at, _| at.minus(DAY));
     let mut add_up = transaction.prepare_cached(queries::DAYS_OF_RANGE)?;
     let mut rows = add_up.query(named_params! {
@@ -251,7 +250,7 @@ fn withheld(transaction: &Transaction<'_>, from: i64, as_of: Timestamp) -> rusql
 }
 
 /// For whom it was sustained when it was last judged.
-fn known_withheld(transaction: &Transaction<'_>, from: i64) -> rusqlite::Result<BTreeSet<i64>> {
+fn known_withheld(transaction: &Transaction<'_>, from: i64) -> sql::Result<BTreeSet<i64>> {
     let mut find = transaction.prepare_cached(queries::CHANGES_OF_RANGE)?;
     let mut rows = find.query(params![from, from.saturating_add(RANGE - 1)])?;
     let mut known = BTreeSet::new();

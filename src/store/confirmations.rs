@@ -1,11 +1,10 @@
 //! Events that await confirmation: nobody is asked about them until another network or a reviewer confirms them, they turn out
 //! to be smaller, or the time has run out.
 
-use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
-
 use super::events::{Ingested, write_revision};
 use super::queries::quake_of;
 use super::rows::{At, Json, optional_at};
+use super::sql::{self, OptionalExtension, Transaction, params};
 use super::unlinked::another_solution;
 use super::{Store, StoreError, queries, step};
 use crate::event::{Event, EventId};
@@ -18,7 +17,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`] if the database cannot be read or written.
     pub fn give_up_confirmation(&mut self, now: Timestamp) -> Result<Option<Event>, StoreError> {
-        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin with an event that awaits confirmation"))?;
         let overdue: Option<(i64, Event)> = transaction
             .prepare_cached(queries::TO_CONFIRM)
@@ -103,7 +102,7 @@ fn confirm(
         quake_of!("?1"),
         " ORDER BY event_key"
     );
-    let read = || -> rusqlite::Result<Vec<(i64, Event)>> {
+    let read = || -> sql::Result<Vec<(i64, Event)>> {
         let mut statement = transaction.prepare_cached(sql)?;
         statement.query_map([key], |row| Ok((row.get(0)?, row.get::<_, Json<Event>>(1)?.0)))?.collect()
     };

@@ -3,10 +3,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
 use serde::Serialize;
 
 use super::rows::{At, Json, Word, optional_at};
+use super::sql::{self, OptionalExtension, Transaction, params};
 use super::subscribers::{StoredSubscriber, SubscriberKey, read_limiter, read_subscriber};
 use super::{Store, StoreError, queries, step};
 use crate::alert::{Content, Explanation};
@@ -98,7 +98,7 @@ impl Store {
         now: Timestamp,
         mut decide: impl FnMut(Candidate<'_>, &Event) -> Plan,
     ) -> Result<Chunk, StoreError> {
-        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin a decision"))?;
         let stored = next_subscribers(&transaction, task)?;
         let mut chunk = Chunk { more: stored.len() == usize::try_from(CHUNK).unwrap_or(usize::MAX), ..Chunk::default() };
@@ -172,7 +172,7 @@ impl Store {
         now: Timestamp,
         release: impl FnOnce(Candidate<'_>, &[Held]) -> Release,
     ) -> Result<Option<Release>, StoreError> {
-        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin telling of what was withheld"))?;
         let Some(stored) = read_subscriber(&transaction, key)?.filter(|stored| stored.standing == Standing::Active) else {
             return Ok(None);
@@ -237,11 +237,11 @@ pub(super) fn carried(limiter: Option<Limiter>, subscriber: &Subscriber, now: Ti
 }
 
 /// A row with its name, and what could be read of it.
-type Candidates = Vec<(SubscriberKey, String, rusqlite::Result<StoredSubscriber>)>;
+type Candidates = Vec<(SubscriberKey, String, sql::Result<StoredSubscriber>)>;
 
 /// The next chunk of active subscribers.
 fn next_subscribers(transaction: &Transaction<'_>, task: &DispatchTask) -> Result<Candidates, StoreError> {
-    let read = || -> rusqlite::Result<Vec<_>> {
+    let read = || -> sql::Result<Vec<_>> {
         let mut statement = transaction.prepare_cached(queries::CANDIDATES)?;
         let rows = statement.query_map(params![task.from, CHUNK], |row| {
             Ok((SubscriberKey(row.get("subscriber_key")?), row.get("name")?, StoredSubscriber::from_row(row)))
@@ -253,7 +253,7 @@ fn next_subscribers(transaction: &Transaction<'_>, task: &DispatchTask) -> Resul
 
 /// Of the subscribers from the task's place on and before `to`, those with a decision on the event's quake.
 fn decided_subscribers(transaction: &Transaction<'_>, task: &DispatchTask, to: Option<i64>) -> Result<HashSet<i64>, StoreError> {
-    let read = || -> rusqlite::Result<HashSet<i64>> {
+    let read = || -> sql::Result<HashSet<i64>> {
         let mut statement = transaction.prepare_cached(queries::DECIDED)?;
         let rows = statement.query_map(params![task.event_key, task.from, to], |row| row.get(0))?;
         rows.collect()
@@ -275,7 +275,7 @@ fn is_news(transaction: &Transaction<'_>, task: &DispatchTask, stored: &StoredSu
     } else if task.first_seen_at >= since {
         return Ok(true);
     }
-    let read = || -> rusqlite::Result<Vec<Event>> {
+    let read = || -> sql::Result<Vec<Event>> {
         let mut statement = transaction.prepare_cached(queries::EARLIER_VERSIONS)?;
         let rows = statement.query_map(params![task.event_key, At(since)], |row| Ok(row.get::<_, Json<Event>>(0)?.0))?;
         rows.collect()
@@ -350,15 +350,10 @@ pub(super) fn write_message(
     };
     let sql = "INSERT INTO outbox (subscriber_key, channel, alert_id, magnitude, alert, created_at, due_at, status)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'due')";
-    transaction
-        .prepare_cached(sql)
-        .and_then(|mut statement| {
-            let magnitude = message.content.largest().and_then(|event| event.magnitude).map(Magnitude::value);
-            let channel = Channel::of(&subscriber.destination);
-            statement.execute(params![key.0, channel.as_str(), alert_id, magnitude, Json(&alert), At(now), At(message.due_at)])
-        })
-        .map_err(step("write an alert to the outbox"))?;
-    Ok(transaction.last_insert_rowid())
+    let magnitude = message.content.largest().and_then(|event| event.magnitude).map(Magnitude::value);
+    let channel = Channel::of(&subscriber.destination);
+    let row = params![key.0, channel.as_str(), alert_id, magnitude, Json(&alert), At(now), At(message.due_at)];
+    transaction.insert(sql, row, "delivery_key").map_err(step("write an alert to the outbox"))
 }
 
 /// An [`crate::alert::Alert`] in pieces.
@@ -399,7 +394,7 @@ fn write_asked(
 }
 
 fn read_held(transaction: &Transaction<'_>, key: SubscriberKey) -> Result<(Vec<i64>, Vec<Held>), StoreError> {
-    let read = || -> rusqlite::Result<Vec<(i64, Held)>> {
+    let read = || -> sql::Result<Vec<(i64, Held)>> {
         let mut statement = transaction.prepare_cached(queries::HELD)?;
         let rows = statement.query_map(params![key.0, MAX_HELD], |row| {
             let (event, withheld_at) = (row.get::<_, Json<Event>>(1)?.0, row.get::<_, At>(2)?.0);

@@ -4,10 +4,10 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use rusqlite::{CachedStatement, OptionalExtension, Row, Transaction, TransactionBehavior, named_params, params};
 use serde::Deserialize;
 
 use super::rows::{At, Json, optional_at};
+use super::sql::{self, OptionalExtension, Row, Statement, Transaction, named_params, params};
 use super::unsubscribe::{Waiting, drop_of_the_gone};
 use super::{Store, StoreError, queries, step};
 use crate::alert::Alert;
@@ -80,7 +80,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be read or written.
     pub fn claim(&mut self, claim: Claim<'_>, room: impl Fn(&Channel) -> usize) -> Result<Vec<Claimed>, StoreError> {
-        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin claiming deliveries"))?;
         let claimed = claim_within(&transaction, claim, room, Ahead::default())?;
         transaction.commit().map_err(step("commit the leases"))?;
@@ -92,7 +92,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be written; nothing is recorded then.
     pub fn settle(&mut self, owner: &str, settled: &[(i64, Settlement)], now: Timestamp) -> Result<(), StoreError> {
-        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin settling deliveries"))?;
         settle_within(&transaction, owner, settled, now)?;
         transaction.commit().map_err(step("commit the settled deliveries"))
@@ -109,7 +109,7 @@ impl Store {
         room: impl Fn(&Channel) -> usize,
         ahead: Ahead<'_>,
     ) -> Result<Vec<Claimed>, StoreError> {
-        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin settling deliveries"))?;
         settle_within(&transaction, claim.owner, settled, claim.now)?;
         let claimed = claim_within(&transaction, claim, room, ahead)?;
@@ -123,7 +123,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be read.
     pub fn called_back(&self, owner: &str, delivery_keys: &[i64]) -> Result<Vec<i64>, StoreError> {
-        let read = || -> rusqlite::Result<Vec<i64>> {
+        let read = || -> sql::Result<Vec<i64>> {
             let mut look = self.connection.prepare_cached(queries::STILL_CLAIMED)?;
             let mut gone = Vec::new();
             for key in delivery_keys {
@@ -156,7 +156,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be written.
     pub fn recover_leases(&mut self, now: Timestamp) -> Result<usize, StoreError> {
-        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin recovering leases"))?;
         let recover = |letters: Letters| {
             let table = letters.table();
@@ -176,7 +176,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be written; the leases then run out, or the next start recovers them.
     pub fn hand_back(&mut self, owner: &str, reason: &str, now: Timestamp) -> Result<usize, StoreError> {
-        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin handing deliveries back"))?;
         let mut handed_back = 0;
         for table in ["outbox", "notices"] {
@@ -328,11 +328,7 @@ pub(super) fn settle_one(
 }
 
 /// The places of what is claimed, in order: the best of all channels, no more of one than it has room for.
-fn first_in_line(
-    transaction: &Transaction<'_>,
-    claim: Claim<'_>,
-    room: impl Fn(&Channel) -> usize,
-) -> rusqlite::Result<Vec<Place>> {
+fn first_in_line(transaction: &Transaction<'_>, claim: Claim<'_>, room: impl Fn(&Channel) -> usize) -> sql::Result<Vec<Place>> {
     let mut best = Best { places: BinaryHeap::new(), most: claim.most };
     let mut next_channel = transaction.prepare_cached(queries::NEXT_CHANNEL)?;
     let mut due = transaction.prepare_cached(queries::DUE)?;
@@ -348,7 +344,7 @@ fn first_in_line(
 }
 
 /// The same among some channels.
-fn next_in_line(transaction: &Transaction<'_>, now: Timestamp, ahead: Ahead<'_>) -> rusqlite::Result<Vec<Place>> {
+fn next_in_line(transaction: &Transaction<'_>, now: Timestamp, ahead: Ahead<'_>) -> sql::Result<Vec<Place>> {
     let mut best = Best { places: BinaryHeap::new(), most: ahead.most };
     let mut due = transaction.prepare_cached(queries::DUE)?;
     for (channel, room) in ahead.channels {
@@ -365,7 +361,7 @@ struct Best {
 
 impl Best {
     /// Takes in what is due by a channel, as far as it has room.
-    fn add(&mut self, due: &mut CachedStatement<'_>, channel: &Channel, room: usize, now: Timestamp) -> rusqlite::Result<()> {
+    fn add(&mut self, due: &mut Statement<'_>, channel: &Channel, room: usize, now: Timestamp) -> sql::Result<()> {
         let mut left = room.min(self.most);
         if left == 0 {
             return Ok(());
@@ -434,7 +430,7 @@ fn give_back(transaction: &Transaction<'_>, letters: Letters, owner: &str, key: 
 }
 
 /// Makes a delivery that cannot be read a dead letter.
-fn bury(transaction: &Transaction<'_>, delivery_key: i64, fault: &rusqlite::Error, now: Timestamp) -> Result<(), StoreError> {
+fn bury(transaction: &Transaction<'_>, delivery_key: i64, fault: &sql::Error, now: Timestamp) -> Result<(), StoreError> {
     let sql = "UPDATE outbox SET status = 'dead', settled_at = ?2, detail = ?3, lease_owner = NULL, lease_until = NULL
                WHERE delivery_key = ?1";
     let detail = format!("it cannot be read in the database: {fault}");
@@ -450,7 +446,7 @@ struct WhereTo {
     preset: Preset,
 }
 
-fn claimed_from_row(row: &Row<'_>, place: Place) -> rusqlite::Result<Claimed> {
+fn claimed_from_row(row: &Row<'_>, place: Place) -> sql::Result<Claimed> {
     let attempts: i64 = row.get("attempts")?;
     let WhereTo { destination, preset } = row.get::<_, Json<WhereTo>>("settings")?.0;
     Ok(Claimed {

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, named_params, params};
-
 use super::rows::{At, Json, Word};
+use super::sql::{Connection, OptionalExtension, Transaction, named_params, params};
 use super::{Store, StoreError, confirmations, queries, step, unlinked};
 use crate::event::{Event, Magnitude};
 use crate::identity::{self, Identity, Known};
@@ -48,7 +47,7 @@ impl Store {
         rules: &EventRules,
         now: Timestamp,
     ) -> Result<Ingested, StoreError> {
-        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin recording events"))?;
         let first_poll: bool = transaction
             .query_row("SELECT polled_at IS NULL FROM installation", [], |row| row.get(0))
@@ -153,16 +152,11 @@ fn known_by_any_id(transaction: &Transaction<'_>, seen: &Event) -> Result<Vec<Kn
 fn insert(transaction: &Transaction<'_>, event: &Event, fate: Fate, now: Timestamp) -> Result<i64, StoreError> {
     let sql = "INSERT INTO events (preferred_id, origin_at, magnitude, body, first_seen_at, changed_at, fate, dispatch_from)
                VALUES (:id, :origin_at, :magnitude, :body, :now, :now, :fate, iif(:fate = 'open', 0, NULL))";
-    let write = |sql| transaction.prepare_cached(sql);
-    write(sql)
-        .and_then(|mut statement| {
-            statement.execute(named_params! {
-                ":id": event.id.as_str(), ":origin_at": At(event.origin_at), ":magnitude": event.magnitude.map(Magnitude::value),
-                ":body": Json(event), ":now": At(now), ":fate": Word(fate),
-            })
-        })
-        .map_err(step("record a new event"))?;
-    let key = transaction.last_insert_rowid();
+    let row = named_params! {
+        ":id": event.id.as_str(), ":origin_at": At(event.origin_at), ":magnitude": event.magnitude.map(Magnitude::value),
+        ":body": Json(event), ":now": At(now), ":fate": Word(fate),
+    };
+    let key = transaction.insert(sql, row, "event_key").map_err(step("record a new event"))?;
     write_ids(transaction, key, event)?;
     write_revision(transaction, key, event, "new", now)?;
     Ok(key)
@@ -194,9 +188,9 @@ fn revise(
     // Whoever was told of it is told of what is new about it, as long as others are asked; of a return always.
     let sql = "UPDATE events
                SET preferred_id = :id, origin_at = :origin_at, magnitude = :magnitude, body = :body, changed_at = :now,
-                   fate = :fate, dispatch_from = iif(:asked AND confirm_by IS NULL, 0, dispatch_from),
-                   update_from = iif(:asked OR (withdrawn_at IS NOT NULL AND NOT :withdrawn), 0, update_from),
-                   withdrawn_at = iif(:withdrawn, withdrawn_at, NULL)
+                   fate = :fate, dispatch_from = iif(:asked = 1 AND confirm_by IS NULL, 0, dispatch_from),
+                   update_from = iif(:asked = 1 OR (withdrawn_at IS NOT NULL AND :withdrawn = 0), 0, update_from),
+                   withdrawn_at = iif(:withdrawn = 1, withdrawn_at, NULL)
                WHERE event_key = :key";
     transaction
         .prepare_cached(sql)
@@ -263,7 +257,7 @@ pub(super) fn write_revision(
 ) -> Result<(), StoreError> {
     // Two revisions within one tick come from one poll; the last is what was known after it.
     let sql = "INSERT INTO revisions (event_key, seen_at, body, changes) VALUES (?1, ?2, ?3, ?4)
-               ON CONFLICT (event_key, seen_at) DO UPDATE SET body = excluded.body, changes = changes || ', ' || excluded.changes";
+               ON CONFLICT (event_key, seen_at) DO UPDATE SET body = excluded.body, changes = revisions.changes || ', ' || excluded.changes";
     let done =
         transaction.prepare_cached(sql).and_then(|mut statement| statement.execute(params![key, At(now), Json(event), changes]));
     done.map(|_| ()).map_err(step("record a revision"))
@@ -283,7 +277,7 @@ pub(super) fn installation_key(connection: &Connection) -> Result<String, StoreE
         return Ok(known);
     }
     connection
-        .execute("INSERT INTO installation (only, key) VALUES (1, ?1) ON CONFLICT DO NOTHING", [fresh_key()?])
+        .execute("INSERT INTO installation (\"only\", key) VALUES (1, ?1) ON CONFLICT DO NOTHING", [fresh_key()?])
         .and_then(|_| connection.query_row(read, [], |row| row.get(0)))
         .map_err(step("make the installation's key"))
 }

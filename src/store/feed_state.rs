@@ -1,8 +1,7 @@
 //! What is kept of the feed's polls: when the last one succeeded, how new its content was, what an outage left unknown.
 
-use rusqlite::{OptionalExtension, params};
-
 use super::rows::{At, Json};
+use super::sql::{OptionalExtension, params};
 use super::{Store, StoreError, queries, step};
 use crate::event::Event;
 use crate::freshness::FeedState;

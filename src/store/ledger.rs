@@ -1,9 +1,8 @@
 //! Reading the ledger: what was decided, why, and what became of it.
 
-use rusqlite::{OptionalExtension, Row};
-
 use super::queries::{self, ledger_columns, quake_of};
 use super::rows::{At, Json, Word, optional_at};
+use super::sql::{self, OptionalExtension, Row};
 use super::subscribers::SubscriberKey;
 use super::{Store, StoreError, step};
 use crate::event::{Event, EventId};
@@ -91,9 +90,9 @@ impl Store {
             quake_of!("(SELECT event_key FROM event_ids WHERE id = ?2)"),
             ") ORDER BY d.decided_at, d.event_key, d.subscriber_key"
         );
-        let read = || -> rusqlite::Result<Vec<LedgerRow>> {
-            let mut statement = self.connection.prepare(sql)?;
-            let parameters = rusqlite::params![subscriber.map(|key| key.0), event.map(EventId::as_str)];
+        let read = || -> sql::Result<Vec<LedgerRow>> {
+            let mut statement = self.connection.prepare_cached(sql)?;
+            let parameters = sql::params![subscriber.map(|key| key.0), event.map(EventId::as_str)];
             statement.query_map(parameters, ledger_row)?.collect()
         };
         read().map_err(step("read the ledger"))
@@ -111,10 +110,10 @@ impl Store {
         to: Timestamp,
         most: usize,
     ) -> Result<Vec<LedgerRow>, StoreError> {
-        let read = || -> rusqlite::Result<Vec<LedgerRow>> {
+        let read = || -> sql::Result<Vec<LedgerRow>> {
             let mut statement = self.connection.prepare_cached(queries::LEDGER_BETWEEN)?;
             let most = i64::try_from(most).unwrap_or(i64::MAX);
-            let rows = statement.query_map(rusqlite::params![key.0, At(from), At(to), most], ledger_row)?;
+            let rows = statement.query_map(sql::params![key.0, At(from), At(to), most], ledger_row)?;
             rows.collect()
         };
         let mut rows = read().map_err(step("read the ledger"))?;
@@ -137,9 +136,9 @@ impl Store {
             quake_of!("(SELECT event_key FROM event_ids WHERE id = ?2)"),
             ") ORDER BY u.update_key"
         );
-        let read = || -> rusqlite::Result<Vec<UpdateRow>> {
-            let mut statement = self.connection.prepare(sql)?;
-            let parameters = rusqlite::params![subscriber.map(|key| key.0), event.map(EventId::as_str)];
+        let read = || -> sql::Result<Vec<UpdateRow>> {
+            let mut statement = self.connection.prepare_cached(sql)?;
+            let parameters = sql::params![subscriber.map(|key| key.0), event.map(EventId::as_str)];
             statement.query_map(parameters, update_row)?.collect()
         };
         read().map_err(step("read the updates"))
@@ -155,8 +154,8 @@ impl Store {
             quake_of!("(SELECT event_key FROM event_ids WHERE id = ?1)"),
             " ORDER BY seen_at, event_key"
         );
-        let read = || -> rusqlite::Result<Vec<HistoryRow>> {
-            let mut statement = self.connection.prepare(sql)?;
+        let read = || -> sql::Result<Vec<HistoryRow>> {
+            let mut statement = self.connection.prepare_cached(sql)?;
             let rows = statement.query_map([event.as_str()], |row| {
                 Ok(HistoryRow { seen_at: row.get::<_, At>(0)?.0, event: row.get::<_, Json<Event>>(1)?.0, changes: row.get(2)? })
             })?;
@@ -184,7 +183,7 @@ impl Store {
         })
     }
 
-    fn grouped(&self, sql: &str, key: SubscriberKey) -> rusqlite::Result<Vec<(String, u64)>> {
+    fn grouped(&self, sql: &str, key: SubscriberKey) -> sql::Result<Vec<(String, u64)>> {
         let mut statement = self.connection.prepare_cached(sql)?;
         let rows =
             statement.query_map([key.0], |row| Ok((row.get(0)?, u64::try_from(row.get::<_, i64>(1)?).unwrap_or_default())))?;
@@ -210,7 +209,7 @@ impl Store {
         let read = || {
             let mut statement = self.connection.prepare_cached(queries::NEWEST_EVENTS)?;
             let rows = statement.query_map([most], |row| row.get::<_, Json<Event>>(0))?;
-            rows.map(|row| row.map(|body| body.0)).collect::<rusqlite::Result<Vec<Event>>>()
+            rows.map(|row| row.map(|body| body.0)).collect::<sql::Result<Vec<Event>>>()
         };
         let mut events = read().map_err(step("read the newest events"))?;
         events.reverse();
@@ -218,7 +217,7 @@ impl Store {
     }
 }
 
-fn update_row(row: &Row<'_>) -> rusqlite::Result<UpdateRow> {
+fn update_row(row: &Row<'_>) -> sql::Result<UpdateRow> {
     Ok(UpdateRow {
         subscriber: row.get("name")?,
         event: row.get::<_, Json<Event>>("body")?.0,
@@ -234,7 +233,7 @@ fn update_row(row: &Row<'_>) -> rusqlite::Result<UpdateRow> {
     })
 }
 
-fn ledger_row(row: &Row<'_>) -> rusqlite::Result<LedgerRow> {
+fn ledger_row(row: &Row<'_>) -> sql::Result<LedgerRow> {
     Ok(LedgerRow {
         subscriber: row.get("name")?,
         event: row.get::<_, Json<Event>>("body")?.0,

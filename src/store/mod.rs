@@ -9,6 +9,7 @@ mod deliveries;
 mod events;
 mod feed_state;
 mod ledger;
+mod location;
 mod lock;
 mod note;
 mod notices;
@@ -18,6 +19,8 @@ mod prune;
 mod queries;
 mod report;
 mod rows;
+mod server;
+mod sql;
 mod status;
 mod subscribers;
 mod unlinked;
@@ -30,8 +33,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, InterruptHandle, OpenFlags};
+use rusqlite::{ErrorCode, InterruptHandle, OpenFlags};
 
+use self::sql::Connection;
 use crate::time::Timestamp;
 
 pub use backup::{BackupPart, FromBackup};
@@ -40,6 +44,7 @@ pub use decisions::{Candidate, Chunk, DispatchTask, Waking};
 pub use deliveries::{Ahead, Claim, Claimed, Place, Settlement};
 pub use events::Ingested;
 pub use ledger::{HistoryRow, LedgerRow, SubscriberCounts, UpdateRow};
+pub use location::Location;
 pub use lock::DaemonLock;
 pub use note::{DaemonNote, Reload, Turns};
 pub use notices::{ClaimedNotice, NoticeCounts, NoticeRow};
@@ -47,6 +52,8 @@ pub use outbox::{DeliveryStatus, MessageRow, OutboxRow, Retried};
 pub use overview::{MessageMoment, Quake};
 pub use prune::{PruneCursor, Pruned};
 pub use report::SubscriberReport;
+pub use server::{ServerUrl, ServerUrlError};
+pub use sql::Error as SqlError;
 pub use status::{Backlog, StoreStatus};
 pub use subscribers::{StoredSubscriber, SubscriberKey};
 pub use unsubscribe::{Unsubscribing, Visitor};
@@ -66,15 +73,19 @@ const CHECKPOINT_PAGES: i64 = 8_192;
 
 /// The migrations in order; `user_version` counts those applied.
 const MIGRATIONS: &[&str] = &[
-    include_str!("../../migrations/0001_first.sql"),
-    include_str!("../../migrations/0002_quiet_hours.sql"),
-    include_str!("../../migrations/0003_news.sql"),
-    include_str!("../../migrations/0004_feed.sql"),
-    include_str!("../../migrations/0005_outbox.sql"),
-    include_str!("../../migrations/0006_unsubscribe.sql"),
-    include_str!("../../migrations/0007_notices.sql"),
-    include_str!("../../migrations/0008_retention.sql"),
+    include_str!("../../migrations/sqlite/0001_first.sql"),
+    include_str!("../../migrations/sqlite/0002_quiet_hours.sql"),
+    include_str!("../../migrations/sqlite/0003_news.sql"),
+    include_str!("../../migrations/sqlite/0004_feed.sql"),
+    include_str!("../../migrations/sqlite/0005_outbox.sql"),
+    include_str!("../../migrations/sqlite/0006_unsubscribe.sql"),
+    include_str!("../../migrations/sqlite/0007_notices.sql"),
+    include_str!("../../migrations/sqlite/0008_retention.sql"),
 ];
+/// Those of a server, counted in its table `throttler_schema`.
+const SERVER_MIGRATIONS: &[&str] = &[include_str!("../../migrations/postgres/0001_first.sql")];
+/// The oldest PostgreSQL that has all that is asked of it.
+const LEAST_SERVER: u32 = 14;
 
 /// One connection to the database.
 pub struct Store {
@@ -87,18 +98,30 @@ pub struct Store {
 pub enum StoreError {
     #[error("cannot open the database {path}")]
     Open { path: PathBuf, source: rusqlite::Error },
+    #[error("cannot reach the database {url}")]
+    Reach { url: String, source: SqlError },
+    #[error("the server of {url} is PostgreSQL {found}: expected {LEAST_SERVER} or a newer one")]
+    OldServer { url: String, found: String },
+    #[error("{url} has no database of throttler's yet; `throttler run` or `throttler subscriber add` makes one")]
+    NotThere { url: String },
     #[error(
-        "the database {path} has schema version {found}, but this program knows only up to {known}: it was written by a newer throttler"
+        "the database {at} has schema version {found}, but this program knows only up to {known}: it was written by a newer throttler"
     )]
-    Newer { path: PathBuf, found: i64, known: usize },
-    #[error("{path} is another program's database: expected one that throttler made, or no file")]
-    Foreign { path: PathBuf },
+    Newer { at: Location, found: i64, known: usize },
+    #[error("{at} is another program's database: expected one that throttler made, or no file")]
+    Foreign { at: Location },
     #[error("cannot bring the database {path} to the current schema")]
     Migrate { path: PathBuf, source: rusqlite::Error },
+    #[error("cannot bring the database {url} to the current schema")]
+    MigrateServer { url: String, source: SqlError },
     #[error("the database {path} is not brought to the current schema, because it cannot be copied to {copy} before")]
     CopyBefore { path: PathBuf, copy: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("cannot {step}")]
-    Sql { step: &'static str, source: rusqlite::Error },
+    Sql { step: &'static str, source: SqlError },
+    #[error(
+        "a database on a server is backed up by the server's means, like pg_dump; `throttler database copy` makes a file of it"
+    )]
+    OnServer,
     #[error("the copy {path} is not sound: {fault}")]
     Copy { path: PathBuf, fault: String },
     #[error("cannot read {what} in the database: {fault}")]
@@ -132,9 +155,14 @@ impl Store {
     /// [`StoreError::Newer`] if a newer throttler wrote it, [`StoreError::Foreign`] if another program;
     /// [`StoreError::CopyBefore`] if there is no room for the copy; [`StoreError::Open`] or [`StoreError::Migrate`]
     /// otherwise. The data are as they were then.
-    pub fn open(path: &Path) -> Result<Store, StoreError> {
-        let wrap = |source| StoreError::Open { path: path.to_owned(), source };
-        Store::over(Connection::open(path).map_err(wrap)?, path)
+    pub fn open(at: impl Into<Location>) -> Result<Store, StoreError> {
+        match at.into() {
+            Location::File(path) => {
+                let wrap = |source| StoreError::Open { path: path.clone(), source };
+                Store::over(rusqlite::Connection::open(&path).map_err(wrap)?, &path)
+            }
+            Location::Server(url) => Store::on(Connection::Postgres(Box::new(upgrade::open_server(&url)?))),
+        }
     }
 
     /// A fresh database in memory, gone when it is dropped: for a course of events of which only the result is wanted.
@@ -143,11 +171,11 @@ impl Store {
     /// As [`Store::open`].
     pub fn in_memory() -> Result<Store, StoreError> {
         let path = Path::new(":memory:");
-        let connection = Connection::open_in_memory();
+        let connection = rusqlite::Connection::open_in_memory();
         Store::over(connection.map_err(|source| StoreError::Open { path: path.to_owned(), source })?, path)
     }
 
-    fn over(mut connection: Connection, path: &Path) -> Result<Store, StoreError> {
+    fn over(mut connection: rusqlite::Connection, path: &Path) -> Result<Store, StoreError> {
         let wrap = |source| StoreError::Open { path: path.to_owned(), source };
         connection.busy_timeout(BUSY_TIMEOUT).map_err(wrap)?;
         // Looks before it writes: what is not ours stays as it is.
@@ -156,6 +184,10 @@ impl Store {
         if version < MIGRATIONS.len() {
             upgrade::migrate(&mut connection, path)?;
         }
+        Store::on(Connection::Sqlite(connection))
+    }
+
+    fn on(connection: Connection) -> Result<Store, StoreError> {
         let installation = events::installation_key(&connection)?;
         Ok(Store { connection, installation })
     }
@@ -164,43 +196,65 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::open`], and [`StoreError::Open`] where there is no file.
-    pub fn open_existing(path: &Path) -> Result<Store, StoreError> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        Connection::open_with_flags(path, flags).map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
-        Store::open(path)
+    pub fn open_existing(at: impl Into<Location>) -> Result<Store, StoreError> {
+        let at = at.into();
+        match &at {
+            Location::File(path) => {
+                let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+                rusqlite::Connection::open_with_flags(path, flags)
+                    .map_err(|source| StoreError::Open { path: path.clone(), source })?;
+            }
+            Location::Server(url) => upgrade::is_there(url)?,
+        }
+        Store::open(at)
     }
 
     /// Opens an existing database to read from beside the daemon's own connection: what would write fails.
     ///
     /// # Errors
     /// As [`Store::open_existing`].
-    pub fn open_reader(path: &Path) -> Result<Store, StoreError> {
-        let store = Store::open_existing(path)?;
-        let only_read = store.connection.pragma_update(None, "query_only", true);
-        only_read.map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
+    pub fn open_reader(at: impl Into<Location>) -> Result<Store, StoreError> {
+        let store = Store::open_existing(at)?;
+        let only_read = match &store.connection {
+            Connection::Sqlite(connection) => connection.pragma_update(None, "query_only", true).map_err(SqlError::from),
+            Connection::Postgres(session) => session.only_read().map_err(SqlError::from),
+        };
+        only_read.map_err(step("open the database to read"))?;
         Ok(store)
     }
 
     /// What breaks off a statement of this connection from another thread.
     #[must_use]
     pub fn interrupt(&self) -> Interrupt {
-        Interrupt(Arc::new(self.connection.get_interrupt_handle()))
+        Interrupt(match &self.connection {
+            Connection::Sqlite(connection) => Means::Handle(Arc::new(connection.get_interrupt_handle())),
+            Connection::Postgres(session) => Means::Request(session.canceller()),
+        })
     }
 }
 
 /// Breaks off what a connection is doing.
 #[derive(Clone)]
-pub struct Interrupt(Arc<InterruptHandle>);
+pub struct Interrupt(Means);
+
+#[derive(Clone)]
+enum Means {
+    Handle(Arc<InterruptHandle>),
+    Request(sql::Cancel),
+}
 
 impl Interrupt {
     /// The statement that runs now ends with an error; without one nothing happens.
     pub fn now(&self) {
-        self.0.interrupt();
+        match &self.0 {
+            Means::Handle(handle) => handle.interrupt(),
+            Means::Request(cancel) => cancel.now(),
+        }
     }
 }
 
 /// Durable at every commit: with a write-ahead log, `FULL` syncs the log before a commit answers.
-fn configure(connection: &Connection) -> rusqlite::Result<()> {
+fn configure(connection: &rusqlite::Connection) -> rusqlite::Result<()> {
     use_write_ahead_log(connection)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
@@ -212,7 +266,7 @@ fn configure(connection: &Connection) -> rusqlite::Result<()> {
 
 /// Unlike other statements, this one does not wait for a process that does the same at this moment: the answer is busy at
 /// once, so that two who wait for each other do not wait for ever.
-fn use_write_ahead_log(connection: &Connection) -> rusqlite::Result<()> {
+fn use_write_ahead_log(connection: &rusqlite::Connection) -> rusqlite::Result<()> {
     let mut attempts = 1;
     loop {
         match connection.pragma_update(None, "journal_mode", "WAL") {
@@ -226,6 +280,6 @@ fn use_write_ahead_log(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Names the step in which SQL failed.
-fn step(step: &'static str) -> impl FnOnce(rusqlite::Error) -> StoreError {
-    move |source| StoreError::Sql { step, source }
+fn step<E: Into<SqlError>>(step: &'static str) -> impl FnOnce(E) -> StoreError {
+    move |source| StoreError::Sql { step, source: source.into() }
 }

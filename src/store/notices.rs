@@ -3,11 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, named_params, params};
-
 use super::deliveries::{Letters, lease, settle_one, take_back_leases};
 use super::outbox::{DeliveryStatus, MessageRow, message_row};
 use super::rows::{At, Json, Word, optional_at};
+use super::sql::{self, Connection, OptionalExtension, Row, Transaction, named_params, params};
 use super::{Claim, Settlement, Store, StoreError, queries, step};
 use crate::alert::Alert;
 use crate::limiter::{Limit, Limiter, Request, Verdict};
@@ -79,7 +78,7 @@ impl Store {
         if gathers || noticing.judging || ways.is_empty() {
             return Ok(None);
         }
-        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin a notice"))?;
         let mut limiter = read_limiter(noticing.limiter.as_deref(), limit, now)?;
         if limiter.admit(now, Request::ONE) != Verdict::Admitted {
@@ -108,7 +107,7 @@ impl Store {
         claim: Claim<'_>,
         ways: &[Way],
     ) -> Result<Vec<ClaimedNotice>, StoreError> {
-        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin settling notices"))?;
         for one in settled {
             settle_one(&transaction, Letters::Notices, claim.owner, one, claim.now)?;
@@ -188,8 +187,8 @@ impl Store {
     pub fn notices(&self, status: DeliveryStatus, most: usize) -> Result<Vec<NoticeRow>, StoreError> {
         let order = if status == DeliveryStatus::Due { "due_at" } else { "settled_at DESC, delivery_key DESC" };
         let sql = format!("SELECT * FROM notices WHERE status = ?1 ORDER BY {order} LIMIT ?2");
-        let read = || -> rusqlite::Result<Vec<NoticeRow>> {
-            let mut statement = self.connection.prepare(&sql)?;
+        let read = || -> sql::Result<Vec<NoticeRow>> {
+            let mut statement = self.connection.prepare_cached(&sql)?;
             let most = i64::try_from(most).unwrap_or(i64::MAX);
             statement.query_map(params![status.name(), most], |row| notice_row(row, status))?.collect()
         };
@@ -236,7 +235,7 @@ fn read_limiter(bytes: Option<&[u8]>, limit: Limit, now: Timestamp) -> Result<Li
 }
 
 /// All that is not told, kind by kind, and the last change of it.
-fn gather(transaction: &Transaction<'_>, told_to: i64) -> rusqlite::Result<(Notice, i64)> {
+fn gather(transaction: &Transaction<'_>, told_to: i64) -> sql::Result<(Notice, i64)> {
     let mut counts = transaction.prepare_cached(
         "SELECT what, count(*) AS count, max(change_key) AS newest FROM changes WHERE change_key > ?1 GROUP BY what",
     )?;
@@ -258,7 +257,7 @@ fn gather(transaction: &Transaction<'_>, told_to: i64) -> rusqlite::Result<(Noti
     Ok((Notice { sections }, newest))
 }
 
-fn item(row: &Row<'_>) -> rusqlite::Result<Item> {
+fn item(row: &Row<'_>) -> sql::Result<Item> {
     Ok(Item {
         subscriber: row.get("subscriber")?,
         noticed_at: row.get::<_, At>("noticed_at")?.0,
@@ -292,7 +291,7 @@ fn next_due(transaction: &Transaction<'_>, way: Way, now: Timestamp) -> Result<O
     }
 }
 
-fn claimed(row: &Row<'_>, way: Way) -> rusqlite::Result<ClaimedNotice> {
+fn claimed(row: &Row<'_>, way: Way) -> sql::Result<ClaimedNotice> {
     Ok(ClaimedNotice {
         delivery_key: row.get("delivery_key")?,
         way,
@@ -302,6 +301,6 @@ fn claimed(row: &Row<'_>, way: Way) -> rusqlite::Result<ClaimedNotice> {
     })
 }
 
-fn notice_row(row: &Row<'_>, status: DeliveryStatus) -> rusqlite::Result<NoticeRow> {
+fn notice_row(row: &Row<'_>, status: DeliveryStatus) -> sql::Result<NoticeRow> {
     Ok(NoticeRow { message: message_row(row, status)?, way: row.get::<_, Word<Way>>("way")?.0 })
 }

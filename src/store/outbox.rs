@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use rusqlite::{OptionalExtension, Row, Transaction, TransactionBehavior, named_params, params};
-
 use super::deliveries::Letters;
 use super::notices::revive_notices;
 use super::rows::{At, Json, Word, optional_at};
+use super::sql::{self, OptionalExtension, Row, Transaction, named_params, params};
 use super::subscribers::SubscriberKey;
 use super::{Store, StoreError, step};
 use crate::alert::Alert;
@@ -124,7 +123,7 @@ impl Store {
         most: usize,
     ) -> Result<Vec<OutboxRow>, StoreError> {
         let order = match status {
-            DeliveryStatus::Due => "o.magnitude DESC, o.due_at",
+            DeliveryStatus::Due => "o.magnitude DESC NULLS LAST, o.due_at",
             _ => "o.settled_at DESC, o.delivery_key DESC",
         };
         // The status stands in the text, so that the index of its rows serves.
@@ -132,8 +131,8 @@ impl Store {
             "SELECT o.*, s.name, s.standing FROM outbox AS o JOIN subscribers AS s USING (subscriber_key)
              WHERE o.status = '{status}' AND (?1 IS NULL OR o.subscriber_key = ?1) ORDER BY {order} LIMIT ?2"
         );
-        let read = || -> rusqlite::Result<Vec<OutboxRow>> {
-            let mut statement = self.connection.prepare(&sql)?;
+        let read = || -> sql::Result<Vec<OutboxRow>> {
+            let mut statement = self.connection.prepare_cached(&sql)?;
             let most = i64::try_from(most).unwrap_or(i64::MAX);
             let rows = statement.query_map(params![subscriber.map(|key| key.0), most], |row| outbox_row(row, status))?;
             rows.collect()
@@ -157,7 +156,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::NoDelivery`] or [`StoreError::WrongStatus`] for one that is not there or not dead; nothing is changed.
     pub fn retry_dead(&mut self, ids: &[String], now: Timestamp) -> Result<Retried, StoreError> {
-        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin putting dead letters back"))?;
         let mut retried = Retried::default();
         for id in ids {
@@ -181,7 +180,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be written.
     pub fn retry_all_dead(&mut self, subscriber: Option<SubscriberKey>, now: Timestamp) -> Result<Retried, StoreError> {
-        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin putting dead letters back"))?;
         let key = subscriber.map(|key| key.0);
         let mut retried = Retried::default();
@@ -202,7 +201,7 @@ impl Store {
     /// [`StoreError::NoDelivery`] or [`StoreError::WrongStatus`] for one that is not there, under way or over; nothing is
     /// changed.
     pub fn drop_deliveries(&mut self, ids: &[String], reason: &str, now: Timestamp) -> Result<(), StoreError> {
-        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin dropping deliveries"))?;
         for id in ids {
             let dropped = [Letters::Outbox, Letters::Notices].into_iter().try_fold(0, |dropped, letters| {
@@ -224,13 +223,8 @@ impl Store {
 }
 
 impl Retried {
-    fn add_held_up(
-        &mut self,
-        transaction: &Transaction<'_>,
-        sql: &str,
-        parameters: impl rusqlite::Params,
-    ) -> Result<(), StoreError> {
-        let read = || -> rusqlite::Result<Vec<(String, Standing)>> {
+    fn add_held_up(&mut self, transaction: &Transaction<'_>, sql: &str, parameters: impl sql::Params) -> Result<(), StoreError> {
+        let read = || -> sql::Result<Vec<(String, Standing)>> {
             let mut statement = transaction.prepare_cached(sql)?;
             statement.query_map(parameters, |row| Ok((row.get(0)?, row.get::<_, Word<Standing>>(1)?.0)))?.collect()
         };
@@ -241,7 +235,7 @@ impl Retried {
 }
 
 /// Makes dead letters due, as far as their subscribers are still there: how many.
-fn revive(transaction: &Transaction<'_>, which: &str, parameters: &[(&str, &dyn rusqlite::ToSql)]) -> Result<usize, StoreError> {
+fn revive(transaction: &Transaction<'_>, which: &str, parameters: &[(&str, &dyn sql::ToSql)]) -> Result<usize, StoreError> {
     let sql = format!(
         "UPDATE outbox SET status = 'due', due_at = :now, retried_at = :now, attempts = 0, settled_at = NULL, noticed = 0
          WHERE status = 'dead' AND {which}
@@ -270,7 +264,7 @@ fn refusal(transaction: &Transaction<'_>, id: &str, expected: &'static str) -> R
 }
 
 /// A row of the outbox or of the notices.
-pub(super) fn message_row(row: &Row<'_>, status: DeliveryStatus) -> rusqlite::Result<MessageRow> {
+pub(super) fn message_row(row: &Row<'_>, status: DeliveryStatus) -> sql::Result<MessageRow> {
     let attempts: i64 = row.get("attempts")?;
     // A message that cannot be read is listed like any other, so that it can be dropped.
     let title = row.get::<_, Json<Alert>>("alert").map(|alert| alert.0.title()).map_err(|fault| fault.to_string());
@@ -288,7 +282,7 @@ pub(super) fn message_row(row: &Row<'_>, status: DeliveryStatus) -> rusqlite::Re
     })
 }
 
-pub(super) fn outbox_row(row: &Row<'_>, status: DeliveryStatus) -> rusqlite::Result<OutboxRow> {
+pub(super) fn outbox_row(row: &Row<'_>, status: DeliveryStatus) -> sql::Result<OutboxRow> {
     Ok(OutboxRow {
         message: message_row(row, status)?,
         subscriber: row.get("name")?,

@@ -1,11 +1,10 @@
 //! What is looked at rather than worked on: the last messages, the quakes of some days, when a subscriber's messages were made. Every
 //! answer has a bound.
 
-use rusqlite::params;
-
 use super::outbox::outbox_row;
 use super::queries;
 use super::rows::{At, Json, Word};
+use super::sql::{self, params};
 use super::subscribers::SubscriberKey;
 use super::{OutboxRow, Store, StoreError, step};
 use crate::alert::{Alert, Content};
@@ -39,7 +38,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be read.
     pub fn last_messages(&self, most: usize) -> Result<Vec<OutboxRow>, StoreError> {
-        let read = || -> rusqlite::Result<Vec<OutboxRow>> {
+        let read = || -> sql::Result<Vec<OutboxRow>> {
             let mut statement = self.connection.prepare_cached(queries::LAST_MESSAGES)?;
             let rows = statement.query_map([bound(most)], |row| outbox_row(row, row.get::<_, Word<_>>("status")?.0))?;
             rows.collect()
@@ -59,7 +58,7 @@ impl Store {
         subscriber: Option<SubscriberKey>,
         most: usize,
     ) -> Result<Vec<Quake>, StoreError> {
-        let read = || -> rusqlite::Result<Vec<Quake>> {
+        let read = || -> sql::Result<Vec<Quake>> {
             let mut statement = self.connection.prepare_cached(queries::QUAKES_BETWEEN)?;
             let parameters = params![At(from), At(to), subscriber.map(|key| key.0), bound(most)];
             let rows = statement.query_map(parameters, |row| {
@@ -85,7 +84,7 @@ impl Store {
         to: Timestamp,
         most: usize,
     ) -> Result<Vec<MessageMoment>, StoreError> {
-        let read = || -> rusqlite::Result<Vec<MessageMoment>> {
+        let read = || -> sql::Result<Vec<MessageMoment>> {
             let mut statement = self.connection.prepare_cached(queries::MESSAGES_BETWEEN)?;
             let mut rows = statement.query(params![key.0, At(from), At(to), bound(most)])?;
             let mut moments = Vec::new();

@@ -2,9 +2,8 @@
 //! or under way stays, and so does what an operator has not had the time to look at. An event itself stays for good, with its
 //! ids and what was known of it last, so that a feed which shows it again brings no news.
 
-use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, named_params, params};
-
 use super::rows::{At, optional_at};
+use super::sql::{self, OptionalExtension, Transaction, named_params, params};
 use super::{Store, StoreError, queries, step};
 use crate::time::{Span, Timestamp};
 
@@ -64,7 +63,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be read or written; nothing is deleted then.
     pub fn prune(&mut self, before: Timestamp, from: PruneCursor) -> Result<Pruned, StoreError> {
-        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin pruning the ledger"))?;
         let Some((event_key, changed_at)) = next_event(&transaction, before, from).map_err(step("look for what to prune"))?
         else {
@@ -89,13 +88,13 @@ impl Store {
 }
 
 /// The first event from the cursor on of which something may be deleted.
-fn next_event(transaction: &Transaction<'_>, before: Timestamp, from: PruneCursor) -> rusqlite::Result<Option<(i64, i64)>> {
+fn next_event(transaction: &Transaction<'_>, before: Timestamp, from: PruneCursor) -> sql::Result<Option<(i64, i64)>> {
     let mut find = transaction.prepare_cached(queries::PRUNABLE_EVENT)?;
     let parameters = named_params! { ":before": At(before), ":changed_at": from.changed_at, ":event": from.event_key };
     find.query_row(parameters, |row| Ok((row.get(0)?, row.get(1)?))).optional()
 }
 
-fn prune_event(transaction: &Transaction<'_>, before: Timestamp, here: PruneCursor) -> rusqlite::Result<Pruned> {
+fn prune_event(transaction: &Transaction<'_>, before: Timestamp, here: PruneCursor) -> sql::Result<Pruned> {
     let mut pruned = Pruned::default();
     let mut told = prune_updates(transaction, before, here.event_key, &mut pruned)?;
     // The decision goes after what followed from it.
@@ -127,12 +126,7 @@ fn prune_event(transaction: &Transaction<'_>, before: Timestamp, here: PruneCurs
 }
 
 /// Deletes updates of an event: the keys of their messages.
-fn prune_updates(
-    transaction: &Transaction<'_>,
-    before: Timestamp,
-    event_key: i64,
-    pruned: &mut Pruned,
-) -> rusqlite::Result<Vec<i64>> {
+fn prune_updates(transaction: &Transaction<'_>, before: Timestamp, event_key: i64, pruned: &mut Pruned) -> sql::Result<Vec<i64>> {
     let mut delete = transaction.prepare_cached(queries::PRUNE_UPDATES)?;
     let parameters =
         named_params! { ":event": event_key, ":before": At(before), ":step": i64::try_from(STEP).unwrap_or(i64::MAX) };
@@ -149,7 +143,7 @@ fn prune_decisions(
     here: PruneCursor,
     pruned: &mut Pruned,
     told: &mut Vec<i64>,
-) -> rusqlite::Result<Option<PruneCursor>> {
+) -> sql::Result<Option<PruneCursor>> {
     let mut look = transaction.prepare_cached(queries::PRUNABLE_DECISIONS)?;
     let parameters = named_params! {
         ":event": here.event_key, ":from": here.subscriber_key, ":before": At(before), ":step": i64::try_from(STEP).unwrap_or(i64::MAX),
@@ -166,7 +160,7 @@ fn prune_decisions(
 }
 
 /// Deletes the older versions of an event of which nothing is left in the ledger: how many.
-fn finish_event(transaction: &Transaction<'_>, before: Timestamp, event_key: i64) -> rusqlite::Result<u64> {
+fn finish_event(transaction: &Transaction<'_>, before: Timestamp, event_key: i64) -> sql::Result<u64> {
     let done = "UPDATE events SET pruned_at = ?2
                 WHERE event_key = ?1 AND NOT EXISTS (SELECT 1 FROM decisions WHERE event_key = ?1)
                   AND NOT EXISTS (SELECT 1 FROM updates WHERE event_key = ?1)";

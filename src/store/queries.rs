@@ -29,7 +29,7 @@ pub(super) use ledger_columns;
 pub(super) const NEXT_DISPATCH: &str = "SELECT e.event_key, e.body, q.first_seen_at, e.changed_at,
       q.fate = 'baseline' AS baseline, e.unconfirmed, e.dispatch_from
     FROM events AS e CROSS JOIN events AS q ON q.event_key = coalesce(e.duplicate_of, e.event_key)
-    WHERE e.dispatch_from IS NOT NULL ORDER BY e.magnitude DESC, e.origin_at LIMIT 1";
+    WHERE e.dispatch_from IS NOT NULL ORDER BY e.magnitude DESC NULLS LAST, e.origin_at LIMIT 1";
 
 /// The next active subscribers.
 pub(super) const CANDIDATES: &str = "SELECT * FROM subscribers
@@ -80,12 +80,12 @@ pub(super) const NEXT_WAKE: &str = "SELECT min(at) AS at FROM (
     SELECT min(update_wake_at) AS at FROM subscribers
     WHERE update_wake_at IS NOT NULL AND standing = 'active' AND removed_at IS NULL
     UNION ALL
-    SELECT min(confirm_by) AS at FROM events WHERE confirm_by IS NOT NULL)";
+    SELECT min(confirm_by) AS at FROM events WHERE confirm_by IS NOT NULL) AS instants";
 
 /// The largest event with a version that is not told to all, and that version.
 pub(super) const NEXT_UPDATE: &str = "SELECT event_key, body, update_from,
       (SELECT max(seen_at) FROM revisions WHERE event_key = events.event_key) AS revision
-    FROM events WHERE update_from IS NOT NULL ORDER BY magnitude DESC, origin_at LIMIT 1";
+    FROM events WHERE update_from IS NOT NULL ORDER BY magnitude DESC NULLS LAST, origin_at LIMIT 1";
 
 /// The next active subscribers who were told of an event or of one that was merged into it.
 pub(super) const LISTENERS: &str = "SELECT * FROM subscribers AS s
@@ -102,7 +102,7 @@ pub(super) const TOLD: &str = "SELECT o.delivery_key, o.alert_id, o.created_at A
     FROM decisions AS d CROSS JOIN outbox AS o ON o.delivery_key = d.delivery_key
     WHERE d.subscriber_key = ?2 AND d.event_key IN (SELECT ?1 UNION ALL SELECT event_key FROM events WHERE merged_into = ?1)
     UNION ALL
-    SELECT o.delivery_key, o.alert_id, o.created_at, 0, r.body FROM updates AS u
+    SELECT o.delivery_key, o.alert_id, o.created_at, FALSE, r.body FROM updates AS u
     CROSS JOIN outbox AS o ON o.delivery_key = u.delivery_key
     CROSS JOIN revisions AS r ON r.event_key = u.event_key AND r.seen_at = u.revision
     WHERE u.subscriber_key = ?2 AND u.event_key IN (SELECT ?1 UNION ALL SELECT event_key FROM events WHERE merged_into = ?1)
@@ -117,7 +117,7 @@ pub(super) const LARGEST_WAITING_UPDATE: &str = "SELECT e.event_key, e.body,
       (SELECT max(seen_at) FROM revisions WHERE event_key = e.event_key)
     FROM updates AS u CROSS JOIN events AS e
       ON e.event_key = (SELECT coalesce(merged_into, event_key) FROM events WHERE event_key = u.event_key)
-    WHERE u.subscriber_key = ?1 AND u.outcome = 'waiting' ORDER BY e.magnitude DESC, u.update_key LIMIT 1";
+    WHERE u.subscriber_key = ?1 AND u.outcome = 'waiting' ORDER BY e.magnitude DESC NULLS LAST, u.update_key LIMIT 1";
 
 /// What is withheld from a subscriber and still to be told.
 pub(super) const HELD: &str =
@@ -131,7 +131,7 @@ pub(super) const NEXT_CHANNEL: &str = "SELECT channel FROM outbox WHERE status =
 pub(super) const DUE: &str = "SELECT o.delivery_key, o.magnitude, o.due_at
     FROM outbox AS o CROSS JOIN subscribers AS s USING (subscriber_key)
     WHERE o.channel = :channel AND o.status = 'due' AND o.due_at <= :now AND s.standing = 'active' AND s.removed_at IS NULL
-    ORDER BY o.magnitude DESC, o.due_at";
+    ORDER BY o.magnitude DESC NULLS LAST, o.due_at";
 
 /// All that is needed to attempt a delivery.
 pub(super) const CLAIMED: &str = "SELECT o.delivery_key, o.channel, o.alert, o.attempts,
@@ -152,9 +152,9 @@ pub(super) const BACKLOG: &str = "SELECT
 
 /// When something becomes due next, or a lease runs out, after an instant.
 pub(super) const NEXT_DUE: &str = "SELECT min(at) AS at FROM (
-    SELECT * FROM (SELECT due_at AS at FROM outbox WHERE status = 'due' AND due_at > ?1 ORDER BY due_at LIMIT 1)
+    SELECT * FROM (SELECT due_at AS at FROM outbox WHERE status = 'due' AND due_at > ?1 ORDER BY due_at LIMIT 1) AS due
     UNION ALL
-    SELECT * FROM (SELECT lease_until AS at FROM outbox WHERE status = 'leased' AND lease_until > ?1 ORDER BY lease_until LIMIT 1))";
+    SELECT * FROM (SELECT lease_until AS at FROM outbox WHERE status = 'leased' AND lease_until > ?1 ORDER BY lease_until LIMIT 1) AS leased) AS instants";
 
 /// The event that has an id.
 pub(super) const KNOWN: &str =
@@ -205,7 +205,7 @@ pub(super) const COUNT_MESSAGES: &str = "SELECT status, count(*) FROM outbox WHE
 
 /// Dead letters that were not noticed yet, with whose they are.
 pub(super) const UNNOTICED: &str = "SELECT o.delivery_key, o.subscriber_key, o.channel, o.settled_at, o.detail,
-      s.name, s.standing, s.active_since, json_extract(s.settings, '$.destination') AS destination,
+      s.name, s.standing, s.active_since, s.settings -> '$.destination' AS destination,
       s.removed_at IS NOT NULL OR s.unsubscribed_at IS NOT NULL AS gone
     FROM outbox AS o CROSS JOIN subscribers AS s USING (subscriber_key)
     WHERE o.status = 'dead' AND o.noticed = 0 ORDER BY o.delivery_key LIMIT ?1";
@@ -240,7 +240,7 @@ pub(super) const HAS_NOTICES: &str = "SELECT 1 FROM notices WHERE status IN ('du
 pub(super) const NEXT_NOTICE: &str = "SELECT min(at) AS at FROM (
     SELECT min(due_at) AS at FROM notices WHERE status = 'due' AND way = 'email' AND due_at > ?1
     UNION ALL SELECT min(due_at) FROM notices WHERE status = 'due' AND way = 'webhook' AND due_at > ?1
-    UNION ALL SELECT min(lease_until) FROM notices WHERE status = 'leased')";
+    UNION ALL SELECT min(lease_until) FROM notices WHERE status = 'leased') AS instants";
 
 /// A subscriber's decisions of a stretch, the last first, found event by event.
 pub(super) const LEDGER_BETWEEN: &str = concat!(
@@ -270,7 +270,8 @@ pub(super) const QUAKES_BETWEEN: &str = concat!(
 );
 
 /// Whether there are more subscribers than so many.
-pub(super) const SUBSCRIBERS_UP_TO: &str = "SELECT count(*) FROM (SELECT 1 FROM subscribers WHERE removed_at IS NULL LIMIT ?1)";
+pub(super) const SUBSCRIBERS_UP_TO: &str =
+    "SELECT count(*) FROM (SELECT 1 FROM subscribers WHERE removed_at IS NULL LIMIT ?1) AS those";
 
 /// The first subscribers by name whose names lie in a range.
 pub(super) const SUBSCRIBERS_NAMED: &str = "SELECT subscriber_key, name, standing, standing_reason, settings FROM subscribers
@@ -279,10 +280,10 @@ pub(super) const SUBSCRIBERS_NAMED: &str = "SELECT subscriber_key, name, standin
 /// What became of one subscriber's decisions, of its days, found event by event, and of its messages.
 pub(super) const OUTCOMES_OF_ONE: &str = "SELECT d.subscriber_key, d.outcome, count(*), sum(d.refused)
     FROM events AS e CROSS JOIN decisions AS d ON d.event_key = e.event_key AND d.subscriber_key = ?1
-    WHERE d.decided_at >= ?2 AND d.decided_at < ?3 GROUP BY d.outcome";
+    WHERE d.decided_at >= ?2 AND d.decided_at < ?3 GROUP BY d.subscriber_key, d.outcome";
 pub(super) const DAYS_OF_ONE: &str = "SELECT d.subscriber_key, (?3 - 1 - d.decided_at) / ?4 AS day, count(*), sum(d.refused)
     FROM events AS e CROSS JOIN decisions AS d ON d.event_key = e.event_key AND d.subscriber_key = ?1
-    WHERE d.decided_at >= ?2 AND d.decided_at < ?3 GROUP BY day";
+    WHERE d.decided_at >= ?2 AND d.decided_at < ?3 GROUP BY d.subscriber_key, day";
 pub(super) const DEAD_OF_ONE: &str = "SELECT subscriber_key, count(*) FROM outbox
     WHERE subscriber_key = ?1 AND status = 'dead' AND settled_at >= ?2 AND settled_at < ?3 GROUP BY subscriber_key";
 

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Params, params};
-
 use super::queries;
 use super::rows::{At, Json, Word};
+use super::sql::{self, Params, params};
 use super::{Store, StoreError, step};
 use crate::limiter::Policy;
 use crate::plan::Outcome;
@@ -81,12 +80,12 @@ impl Store {
     /// [`StoreError::Sql`] if the database, or the settings of a subscriber in it, cannot be read.
     pub fn report(&self, from: Timestamp, to: Timestamp) -> Result<Vec<SubscriberReport>, StoreError> {
         // One moment for all the sums.
-        let moment = self.connection.unchecked_transaction().map_err(step("begin a report"))?;
+        let moment = self.connection.begin_reading().map_err(step("begin a report"))?;
         let mut reports = self.reports(EVERYONE, params![]).map_err(step("read the subscribers"))?;
         self.add_outcomes(&mut reports, OUTCOMES, params![At(from), At(to)]).map_err(step("add up the decisions"))?;
         self.add_days(&mut reports, DAYS, params![At(first_day(to)), At(to), day()]).map_err(step("add up the days"))?;
         self.add_dead(&mut reports, DEAD, params![At(from), At(to)]).map_err(step("count dead letters"))?;
-        moment.finish().map_err(step("end a report"))?;
+        moment.commit().map_err(step("end a report"))?;
         Ok(in_order_of_name(reports))
     }
 
@@ -101,7 +100,7 @@ impl Store {
         from: Timestamp,
         to: Timestamp,
     ) -> Result<Vec<SubscriberReport>, StoreError> {
-        let moment = self.connection.unchecked_transaction().map_err(step("begin a report"))?;
+        let moment = self.connection.begin_reading().map_err(step("begin a report"))?;
         // No name has a character beyond this one.
         let (end, most) = (format!("{prefix}\u{7f}"), i64::try_from(most).unwrap_or(i64::MAX));
         let named = self.reports(queries::SUBSCRIBERS_NAMED, params![prefix, end, most]);
@@ -113,7 +112,7 @@ impl Store {
             self.add_days(&mut reports, queries::DAYS_OF_ONE, days).map_err(step("add up the days"))?;
             self.add_dead(&mut reports, queries::DEAD_OF_ONE, of_one).map_err(step("count dead letters"))?;
         }
-        moment.finish().map_err(step("end a report"))?;
+        moment.commit().map_err(step("end a report"))?;
         Ok(in_order_of_name(reports))
     }
 
@@ -127,8 +126,8 @@ impl Store {
         Ok(count.map_err(step("count the subscribers"))? == up_to)
     }
 
-    fn reports(&self, sql: &str, parameters: impl Params) -> rusqlite::Result<Reports> {
-        let mut statement = self.connection.prepare(sql)?;
+    fn reports(&self, sql: &str, parameters: impl Params) -> sql::Result<Reports> {
+        let mut statement = self.connection.prepare_cached(sql)?;
         let rows = statement.query_map(parameters, |row| {
             let settings = row.get::<_, Json<Subscriber>>("settings")?.0;
             let report = SubscriberReport {
@@ -148,7 +147,7 @@ impl Store {
         rows.collect()
     }
 
-    fn add_outcomes(&self, reports: &mut Reports, sql: &str, parameters: impl Params) -> rusqlite::Result<()> {
+    fn add_outcomes(&self, reports: &mut Reports, sql: &str, parameters: impl Params) -> sql::Result<()> {
         let mut statement = self.connection.prepare_cached(sql)?;
         let mut rows = statement.query(parameters)?;
         while let Some(row) = rows.next()? {
@@ -162,7 +161,7 @@ impl Store {
         Ok(())
     }
 
-    fn add_days(&self, reports: &mut Reports, sql: &str, parameters: impl Params) -> rusqlite::Result<()> {
+    fn add_days(&self, reports: &mut Reports, sql: &str, parameters: impl Params) -> sql::Result<()> {
         let mut statement = self.connection.prepare_cached(sql)?;
         let mut rows = statement.query(parameters)?;
         while let Some(row) = rows.next()? {
@@ -176,7 +175,7 @@ impl Store {
         Ok(())
     }
 
-    fn add_dead(&self, reports: &mut Reports, sql: &str, parameters: impl Params) -> rusqlite::Result<()> {
+    fn add_dead(&self, reports: &mut Reports, sql: &str, parameters: impl Params) -> sql::Result<()> {
         let mut statement = self.connection.prepare_cached(sql)?;
         let mut rows = statement.query(parameters)?;
         while let Some(row) = rows.next()? {

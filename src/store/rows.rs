@@ -1,10 +1,10 @@
 //! How domain values stand in columns.
 
-use rusqlite::Row;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::sql::{self, Row};
 use crate::time::Timestamp;
 
 /// A timestamp as microseconds since the epoch.
@@ -59,6 +59,6 @@ impl<T: DeserializeOwned> FromSql for Json<T> {
 }
 
 /// An optional timestamp column.
-pub(super) fn optional_at(row: &Row<'_>, column: &str) -> rusqlite::Result<Option<Timestamp>> {
+pub(super) fn optional_at(row: &Row<'_>, column: &str) -> sql::Result<Option<Timestamp>> {
     Ok(row.get::<_, Option<At>>(column)?.map(|at| at.0))
 }

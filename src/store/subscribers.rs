@@ -1,9 +1,8 @@
 //! The subscribers: settings, standing and limiter state, as the command line changes them and the daemon reads them.
 
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, named_params, params};
-
 use super::decisions::carry_over;
 use super::rows::{At, Json, Word, optional_at};
+use super::sql::{self, Connection, OptionalExtension, Row, Transaction, named_params, params};
 use super::unsubscribe::{Waiting, drop_of_the_gone};
 use super::{Store, StoreError, step};
 use crate::channel::Channel;
@@ -35,7 +34,7 @@ pub struct StoredSubscriber {
 }
 
 impl StoredSubscriber {
-    pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<StoredSubscriber> {
+    pub(super) fn from_row(row: &Row<'_>) -> sql::Result<StoredSubscriber> {
         let state: Option<Vec<u8>> = row.get("limiter")?;
         Ok(StoredSubscriber {
             key: SubscriberKey(row.get("subscriber_key")?),
@@ -65,7 +64,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::SubscriberExists`] naming the first whose name is taken; [`StoreError::Sql`] otherwise.
     pub fn add_subscribers(&mut self, added: &[(Subscriber, Option<String>)], now: Timestamp) -> Result<(), StoreError> {
-        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin adding subscribers"))?;
         for (subscriber, secret) in added {
             let sql = "INSERT INTO subscribers (name, settings, secret, standing, created_at, active_since, interest_since)
@@ -91,8 +90,9 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be read.
     pub fn subscribers(&self) -> Result<Vec<StoredSubscriber>, StoreError> {
-        let read = || -> rusqlite::Result<Vec<_>> {
-            let mut statement = self.connection.prepare("SELECT * FROM subscribers WHERE removed_at IS NULL ORDER BY name")?;
+        let read = || -> sql::Result<Vec<_>> {
+            let mut statement =
+                self.connection.prepare_cached("SELECT * FROM subscribers WHERE removed_at IS NULL ORDER BY name")?;
             let rows = statement.query_map([], StoredSubscriber::from_row)?;
             rows.collect()
         };
@@ -124,7 +124,7 @@ impl Store {
     /// [`StoreError::NoSubscriber`] if there is none of this name; [`StoreError::Row`] if its limiter's state cannot be
     /// read, and the settings are as they were.
     pub fn set_subscriber(&mut self, changed: &Subscriber, secret: Option<&str>, now: Timestamp) -> Result<(), StoreError> {
-        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin changing a subscriber"))?;
         let before = by_name(&transaction, &changed.name)?;
         let interest_since = if before.subscriber.interest == changed.interest { before.interest_since } else { now };
@@ -177,7 +177,7 @@ impl Store {
         despite_unsubscribe: bool,
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin changing a subscriber's standing"))?;
         let before = by_name(&transaction, name)?;
         if let Some(at) = before.unsubscribed_at.filter(|_| !despite_unsubscribe) {
@@ -198,7 +198,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::NoSubscriber`] if there is none of this name.
     pub fn remove_subscriber(&mut self, name: &SubscriberName, now: Timestamp) -> Result<(), StoreError> {
-        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin removing a subscriber"))?;
         let key = by_name(&transaction, name)?.key;
         transaction

@@ -3,11 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{OptionalExtension, Transaction, params};
-
 use super::events::{Ingested, write_revision};
 use super::queries::quake_of;
 use super::rows::{At, Json};
+use super::sql::{self, OptionalExtension, ToSql, Transaction, params};
 use super::{StoreError, queries, step};
 use crate::event::Event;
 use crate::identity::unlinked::{Belonging, Likeness, Solution, apart};
@@ -32,7 +31,7 @@ pub(super) fn belongs(
     likeness: &Likeness,
 ) -> Result<Option<Belonging<i64>>, StoreError> {
     let (from, to) = likeness.around(seen.origin_at);
-    let read = || -> rusqlite::Result<Vec<Solution<i64>>> {
+    let read = || -> sql::Result<Vec<Solution<i64>>> {
         let mut statement = transaction.prepare_cached(queries::AROUND)?;
         let rows = statement.query_map(params![At(from), At(to), MAX_AROUND], |row| {
             Ok(Solution { quake: row.get(0)?, event: row.get::<_, Json<Event>>(1)?.0 })
@@ -140,22 +139,20 @@ pub(super) fn inherit(transaction: &Transaction<'_>, survivor: i64, absorbed: i6
         let sql = "SELECT duplicate_of FROM events WHERE event_key = ?1";
         transaction.query_row(sql, [key], |row| row.get::<_, Option<i64>>(0)).map_err(step("merge two events"))
     };
-    let execute = |sql: &str, parameters: &[i64]| {
-        transaction.execute(sql, rusqlite::params_from_iter(parameters)).map_err(step("merge two events"))
-    };
+    let execute = |sql: &str, parameters: &[&dyn ToSql]| transaction.execute(sql, parameters).map_err(step("merge two events"));
     let (of_survivor, of_absorbed) = (taken_for(survivor)?, taken_for(absorbed)?);
     if let (None, Some(first)) = (of_survivor, of_absorbed.filter(|first| *first != survivor)) {
-        execute("UPDATE events SET duplicate_of = ?1 WHERE duplicate_of = ?2", &[first, survivor])?;
+        execute("UPDATE events SET duplicate_of = ?1 WHERE duplicate_of = ?2", &[&first, &survivor])?;
         let sql = "UPDATE events SET duplicate_of = ?1,
                        duplicate_since = (SELECT duplicate_since FROM events WHERE event_key = ?2) WHERE event_key = ?3";
-        execute(sql, &[first, absorbed, survivor])?;
+        execute(sql, &[&first, &absorbed, &survivor])?;
     }
     let free = "UPDATE events SET duplicate_of = NULL, duplicate_since = NULL
                 WHERE event_key = ?2 OR (event_key = ?1 AND duplicate_of = ?2)";
-    execute(free, &[survivor, absorbed])?;
+    execute(free, &[&survivor, &absorbed])?;
     let sql = "UPDATE events SET duplicate_of = (SELECT coalesce(duplicate_of, event_key) FROM events WHERE event_key = ?1)
                WHERE duplicate_of = ?2";
-    execute(sql, &[survivor, absorbed]).map(|_| ())
+    execute(sql, &[&survivor, &absorbed]).map(|_| ())
 }
 
 /// Another network's solution of the quake, the first known.
@@ -169,8 +166,8 @@ pub(super) fn another_solution(transaction: &Transaction<'_>, key: i64) -> Resul
     found.map_err(step("look at a quake's solutions"))
 }
 
-fn read_joined<P: rusqlite::Params>(transaction: &Transaction<'_>, sql: &str, parameters: P) -> Result<Vec<Joined>, StoreError> {
-    let read = || -> rusqlite::Result<Vec<Joined>> {
+fn read_joined<P: sql::Params>(transaction: &Transaction<'_>, sql: &str, parameters: P) -> Result<Vec<Joined>, StoreError> {
+    let read = || -> sql::Result<Vec<Joined>> {
         let mut statement = transaction.prepare_cached(sql)?;
         let rows = statement.query_map(parameters, |row| {
             Ok(Joined {

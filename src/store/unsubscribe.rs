@@ -1,9 +1,8 @@
 //! Recipients who leave by the link in a message: at once, for good until somebody resumes them by hand, and with nothing left
 //! in the outbox. What is on its way to the destination at that moment cannot be called back, and is recorded as it ends.
 
-use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
-
 use super::rows::{At, Word, optional_at};
+use super::sql::{OptionalExtension, Transaction, params};
 use super::subscribers::SubscriberKey;
 use super::{Store, StoreError, step};
 use crate::subscriber::{Enrolment, Standing};
@@ -62,7 +61,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be written; nothing is changed then.
     pub fn unsubscribe(&mut self, who: Enrolment, now: Timestamp) -> Result<Option<Unsubscribing>, StoreError> {
-        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin unsubscribing"))?;
         let sql = "UPDATE subscribers SET standing = ?4, standing_reason = ?5, unsubscribed_at = ?3
                    WHERE subscriber_key = ?1 AND created_at = ?2 AND removed_at IS NULL AND unsubscribed_at IS NULL";
@@ -98,7 +97,7 @@ impl Store {
         let sql = "SELECT min(due_at) AS due_at FROM (
                        SELECT min(o.due_at) AS due_at FROM outbox AS o JOIN subscribers AS s USING (subscriber_key)
                        WHERE o.status = 'due' AND s.standing = 'active'
-                       GROUP BY o.channel HAVING o.channel = 'email' OR max(o.attempts) = 0)
+                       GROUP BY o.channel HAVING o.channel = 'email' OR max(o.attempts) = 0) AS channels
                    WHERE due_at <= ?1";
         let found = self.connection.query_row(sql, [At(now)], |row| optional_at(row, "due_at"));
         found.map_err(step("look for what is overdue"))

@@ -1,10 +1,9 @@
 //! Telling of later versions: what those who were told of an event are told when it changes or is withdrawn. As with
 //! decisions, the row, the limiter's new state and the message are one transaction; a version is decided once for each.
 
-use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, named_params, params};
-
 use super::decisions::{CHUNK, Candidate, carried, write_limiter, write_message};
 use super::rows::{At, Json, Word};
+use super::sql::{self, OptionalExtension, Transaction, named_params, params};
 use super::subscribers::{StoredSubscriber, SubscriberKey, read_subscriber};
 use super::{Store, StoreError, queries, step};
 use crate::alert::First;
@@ -82,7 +81,7 @@ impl Store {
         now: Timestamp,
         mut decide: impl FnMut(Listener<'_>) -> UpdatePlan,
     ) -> Result<UpdateChunk, StoreError> {
-        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin telling of an update"))?;
         let listeners = listeners(&transaction, task)?;
         let mut chunk = UpdateChunk::default();
@@ -122,9 +121,8 @@ impl Store {
     /// [`StoreError::Sql`] if the database cannot be read.
     pub fn waiting_update(&self, now: Timestamp) -> Result<Option<WaitingUpdate>, StoreError> {
         let waiting = self.connection.prepare_cached(queries::WAITING_UPDATE).and_then(|mut statement| {
-            let read = |row: &rusqlite::Row<'_>| {
-                Ok(WaitingUpdate { subscriber_key: SubscriberKey(row.get(0)?), subscriber: row.get(1)? })
-            };
+            let read =
+                |row: &sql::Row<'_>| Ok(WaitingUpdate { subscriber_key: SubscriberKey(row.get(0)?), subscriber: row.get(1)? });
             statement.query_row([At(now)], read).optional()
         });
         waiting.map_err(step("find who may be told of an update"))
@@ -140,7 +138,7 @@ impl Store {
         now: Timestamp,
         mut decide: impl FnMut(Listener<'_>) -> UpdatePlan,
     ) -> Result<Option<UpdatePlan>, StoreError> {
-        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin telling of an update that waited"))?;
         let Some(stored) = read_subscriber(&transaction, key)?.filter(|stored| stored.standing == Standing::Active) else {
             return Ok(None);
@@ -148,7 +146,7 @@ impl Store {
         let waiting: Option<(i64, Event, Timestamp)> = transaction
             .prepare_cached(queries::LARGEST_WAITING_UPDATE)
             .and_then(|mut statement| {
-                let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, Json<Event>>(1)?.0, row.get::<_, At>(2)?.0));
+                let read = |row: &sql::Row<'_>| Ok((row.get(0)?, row.get::<_, Json<Event>>(1)?.0, row.get::<_, At>(2)?.0));
                 statement.query_row([key.0], read).optional()
             })
             .map_err(step("read the updates that wait"))?;
@@ -248,7 +246,7 @@ impl Version<'_> {
                    VALUES (:event, :subscriber, :revision, :kind, :now, :outcome, :reason, :refused, :retry_at, :delivery)
                    ON CONFLICT (event_key, subscriber_key, revision) DO UPDATE SET
                        outcome = excluded.outcome, delivery_key = excluded.delivery_key, retry_at = excluded.retry_at,
-                       reason = iif(excluded.outcome = 'waiting', reason, reason || '; then ' || excluded.reason)";
+                       reason = iif(excluded.outcome = 'waiting', updates.reason, updates.reason || '; then ' || excluded.reason)";
         let done = transaction.prepare_cached(sql).and_then(|mut statement| {
             statement.execute(named_params! {
                 ":event": self.event_key, ":subscriber": self.subscriber.0, ":revision": At(self.revision), ":kind": self.kind(),
@@ -273,7 +271,7 @@ impl Version<'_> {
     /// What waits of this event is not told any more, except the version `but`.
     fn supersede(&self, transaction: &Transaction<'_>, but: Option<Timestamp>, because: &str) -> Result<(), StoreError> {
         let sql = "UPDATE updates SET outcome = 'superseded', reason = reason || '; ' || ?4
-                   WHERE subscriber_key = ?2 AND outcome = 'waiting' AND NOT (event_key = ?1 AND revision IS ?3)
+                   WHERE subscriber_key = ?2 AND outcome = 'waiting' AND NOT (event_key = ?1 AND revision IS NOT DISTINCT FROM ?3)
                      AND event_key IN (SELECT ?1 UNION ALL SELECT event_key FROM events WHERE merged_into = ?1)";
         let row = params![self.event_key, self.subscriber.0, but.map(At), because];
         let done = transaction.prepare_cached(sql).and_then(|mut statement| statement.execute(row));
@@ -282,11 +280,11 @@ impl Version<'_> {
 }
 
 /// A row with its name, and what could be read of it.
-type Listeners = Vec<(SubscriberKey, String, rusqlite::Result<StoredSubscriber>)>;
+type Listeners = Vec<(SubscriberKey, String, sql::Result<StoredSubscriber>)>;
 
 /// The next chunk of active subscribers who were told of the event or of one that was merged into it.
 fn listeners(transaction: &Transaction<'_>, task: &UpdateTask) -> Result<Listeners, StoreError> {
-    let read = || -> rusqlite::Result<Vec<_>> {
+    let read = || -> sql::Result<Vec<_>> {
         let mut statement = transaction.prepare_cached(queries::LISTENERS)?;
         let rows = statement
             .query_map(named_params! { ":from": task.from, ":event": task.event_key, ":chunk": CHUNK }, |row| {
@@ -299,7 +297,7 @@ fn listeners(transaction: &Transaction<'_>, task: &UpdateTask) -> Result<Listene
 
 /// What a subscriber was told of an event and of those that were merged into it: first by which message, and last what.
 fn last_told(transaction: &Transaction<'_>, event_key: i64, subscriber: SubscriberKey) -> Result<Option<Told>, StoreError> {
-    let read = || -> rusqlite::Result<Option<Told>> {
+    let read = || -> sql::Result<Option<Told>> {
         let mut statement = transaction.prepare_cached(queries::TOLD)?;
         let mut rows = statement.query(params![event_key, subscriber.0])?;
         let mut told: Option<Told> = None;

@@ -5,12 +5,14 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::backup::copy;
-use super::rows::optional_at;
-use super::{MIGRATIONS, StoreError, step};
+use super::rows::At;
+use super::sql::{Beside, Session};
+use super::{LEAST_SERVER, MIGRATIONS, SERVER_MIGRATIONS, ServerUrl, SqlError, StoreError, step};
 
 /// The `application_id` that the first migration writes into the file.
 const APPLICATION_ID: i64 = 0x7468_726F;
@@ -27,11 +29,11 @@ pub(super) fn schema_version(connection: &Connection, path: &Path) -> Result<usi
         return Ok(0);
     }
     if number("PRAGMA application_id")? != APPLICATION_ID {
-        return Err(StoreError::Foreign { path: path.to_owned() });
+        return Err(StoreError::Foreign { at: path.into() });
     }
     let found = number("PRAGMA user_version")?;
     let known = usize::try_from(found).ok().filter(|found| *found <= MIGRATIONS.len());
-    known.ok_or(StoreError::Newer { path: path.to_owned(), found, known: MIGRATIONS.len() })
+    known.ok_or(StoreError::Newer { at: path.into(), found, known: MIGRATIONS.len() })
 }
 
 /// Applies the migrations that are missing, in one transaction, after a copy.
@@ -94,8 +96,9 @@ fn write_draft(path: &Path, draft: &Path) -> Result<(), Box<dyn std::error::Erro
     // There is no clock here: the last poll, or the last subscriber added, is the last that the copy knows of.
     let last = "SELECT max(at) AS at FROM (SELECT max(polled_at) AS at FROM installation
                                            UNION ALL SELECT max(created_at) FROM subscribers)";
-    let made_at = source.query_row(last, [], |row| optional_at(row, "at")).map_err(step("read how new the database is"))?;
-    copy(&source, draft, made_at, |_| {})?;
+    let made_at =
+        source.query_row(last, [], |row| row.get::<_, Option<At>>("at")).map_err(step("read how new the database is"))?;
+    copy(&source, draft, made_at.map(|at| at.0), |_| {})?;
     Ok(File::open(draft)?.sync_all()?)
 }
 
@@ -124,4 +127,72 @@ fn remove_oldest(path: &Path) -> io::Result<()> {
     }
     copies.sort();
     copies.iter().rev().skip(KEPT).try_for_each(|name| fs::remove_file(directory_of(path).join(name)))
+}
+
+/// Opens a session with a server, and brings its schema up to date; what it was before is the server's backups' affair.
+pub(super) fn open_server(url: &Arc<ServerUrl>) -> Result<Session, StoreError> {
+    let session = reach(url)?;
+    if server_version(&session)? < SERVER_MIGRATIONS.len() {
+        let wrap = |source: SqlError| StoreError::MigrateServer { url: url.to_string(), source };
+        migrate_server(&session).map_err(wrap)?;
+    }
+    Ok(session)
+}
+
+/// Whether a server has a database of ours, without making one.
+pub(super) fn is_there(url: &Arc<ServerUrl>) -> Result<(), StoreError> {
+    if server_version(&reach(url)?)? == 0 { Err(StoreError::NotThere { url: url.to_string() }) } else { Ok(()) }
+}
+
+fn reach(url: &Arc<ServerUrl>) -> Result<Session, StoreError> {
+    let wrap = |source: SqlError| StoreError::Reach { url: url.to_string(), source };
+    let session = Session::open(Arc::clone(url)).map_err(|fault| wrap(fault.into()))?;
+    let found = "SELECT current_setting('server_version_num')::int4 / 10000, current_setting('server_version')";
+    let (number, name) =
+        session.first(found).map(|row| (row.get::<_, i32>(0), row.get(1))).map_err(|fault| wrap(fault.into()))?;
+    if u32::try_from(number).is_ok_and(|number| number >= LEAST_SERVER) {
+        Ok(session)
+    } else {
+        Err(StoreError::OldServer { url: url.to_string(), found: name })
+    }
+}
+
+/// How many migrations were applied; none to an empty schema.
+fn server_version(session: &Session) -> Result<usize, StoreError> {
+    let at = || Arc::clone(session.url()).into();
+    let first = |sql: &str| session.first(sql).map(|row| row.get::<_, i64>(0)).map_err(step("read the version of the schema"));
+    if first(
+        "SELECT count(*) FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relname = 'throttler_schema'",
+    )? == 0
+    {
+        // An event table of somebody else's would be taken for ours.
+        let others =
+            "SELECT count(*) FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p', 'v')";
+        return if first(others)? == 0 { Ok(0) } else { Err(StoreError::Foreign { at: at() }) };
+    }
+    let found = first("SELECT version FROM throttler_schema")?;
+    let known = usize::try_from(found).ok().filter(|found| *found <= SERVER_MIGRATIONS.len());
+    known.ok_or_else(|| StoreError::Newer { at: at(), found, known: SERVER_MIGRATIONS.len() })
+}
+
+/// Applies the migrations that are missing, in one transaction.
+fn migrate_server(session: &Session) -> Result<(), SqlError> {
+    session.begin(Beside::Nobody)?;
+    // Asked again under the lock: another process may have been quicker.
+    let done = || -> Result<(), SqlError> {
+        let there = "SELECT to_regclass('throttler_schema') IS NOT NULL";
+        let applied: i64 =
+            if session.first(there)?.get(0) { session.first("SELECT version FROM throttler_schema")?.get(0) } else { 0 };
+        for migration in SERVER_MIGRATIONS.iter().skip(usize::try_from(applied).unwrap_or(usize::MAX)) {
+            session.batch(migration)?;
+        }
+        Ok(session.batch(&format!("UPDATE throttler_schema SET version = {}", SERVER_MIGRATIONS.len()))?)
+    };
+    match done() {
+        Ok(()) => Ok(session.commit()?),
+        Err(fault) => {
+            session.rollback();
+            Err(fault)
+        }
+    }
 }

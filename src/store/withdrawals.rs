@@ -1,9 +1,8 @@
 //! Withdrawing an event that the service has deleted.
 
-use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
-
 use super::events::{absorb, write_ids, write_revision};
 use super::rows::{At, Json};
+use super::sql::{OptionalExtension, Transaction, params};
 use super::unlinked::another_solution;
 use super::{Store, StoreError, queries, step};
 use crate::event::{Event, EventId, WITHDRAWN};
@@ -20,7 +19,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`] if the database cannot be read or written; nothing is withdrawn then.
     pub fn withdraw(&mut self, id: &EventId, now: Timestamp) -> Result<bool, StoreError> {
-        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin withdrawing an event"))?;
         let withdrawn = withdraw(&transaction, id, now)?;
         transaction.commit().map_err(step("commit a withdrawal"))?;

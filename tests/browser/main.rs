@@ -13,6 +13,9 @@ mod reports;
 #[path = "../pipeline/rig.rs"]
 #[allow(dead_code, reason = "most of it is for the tests of the pipeline")]
 mod rig;
+#[path = "../pipeline/server.rs"]
+#[allow(dead_code, reason = "most of it is for the tests of the pipeline")]
+mod server;
 #[path = "../web/site.rs"]
 #[allow(dead_code, reason = "requests as bytes are for the tests of the listener")]
 mod site;

@@ -14,7 +14,8 @@ const DECISIONS: i64 = 30_000;
 
 /// A database of the first version with so many decisions on one event.
 fn old_database(place: &Place, decisions: i64) {
-    let first = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations/0001_first.sql")).expect("a migration");
+    let first =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations/sqlite/0001_first.sql")).expect("a migration");
     let connection = Connection::open(place.path("old.db")).expect("opens");
     connection.execute_batch(&first).expect("the first version");
     let numbers = format!("WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < {decisions})");

@@ -71,7 +71,7 @@ async fn what_is_lined_up_for_a_host_that_fails_spends_no_attempt() {
 #[tokio::test]
 async fn what_is_lined_up_for_who_is_paused_is_not_sent() {
     let mut rig = lined_up().await;
-    rig.sql().execute("UPDATE subscribers SET standing = 'paused'", []).expect("paused");
+    rig.run("UPDATE subscribers SET standing = 'paused'");
     rig.deliver().await;
     assert_eq!((rig.parts().deliverer.lined_up(), count(&rig, "status = 'leased'")), (0, 0));
     assert!(count(&rig, "status = 'due' AND attempts = 0") > 1_000);

@@ -35,7 +35,7 @@ async fn a_restored_backup_says_what_may_be_repeated_and_uses_no_id_for_anything
     rig.poll().await;
     rig.dispatch().await;
     // One message is under way when the backup is made.
-    rig.sql().execute("UPDATE outbox SET status = 'leased', lease_owner = 'x', lease_until = 0", []).expect("sql");
+    rig.run("UPDATE outbox SET status = 'leased', lease_owner = 'x', lease_until = 0");
     let made_at = rig.clock_plus(0);
     rig.store().backup(&rig.path("copy.db"), made_at, |_| {}).expect("copied");
     assert_eq!(rig.store().backup_at().expect("read"), None, "the original is none");
@@ -49,7 +49,7 @@ async fn a_restored_backup_says_what_may_be_repeated_and_uses_no_id_for_anything
 
     let from = restore(&mut rig, "copy.db").await;
     assert_eq!(from, Some(FromBackup { made_at, may_repeat: 1 }));
-    let note: String = rig.sql().query_row("SELECT detail FROM outbox", [], |row| row.get(0)).expect("a remark");
+    let note: String = rig.text("SELECT detail FROM outbox");
     assert!(note.contains("may have been sent already") && note.contains(&made_at.to_string()), "{note}");
     rig.deliver().await;
     assert_eq!(ids(&rig)[2..], before[..1], "the repeat has the same id");

@@ -65,7 +65,7 @@ async fn settle(run: &mut Run) {
 struct Left {
     decisions: Vec<(String, String, String, bool)>,
     updates: Vec<(String, String, String, String)>,
-    limiters: Vec<(String, Option<Vec<u8>>)>,
+    limiters: Vec<(String, String)>,
     messages: Vec<(String, String)>,
     received: Vec<String>,
 }
@@ -77,12 +77,9 @@ fn local(id: &str) -> String {
 
 fn left(rig: &Rig) -> (Left, BTreeMap<String, usize>) {
     rig.check_books();
-    let sql = rig.sql();
-    let mut limiters = sql.prepare("SELECT name, limiter FROM subscribers ORDER BY name").expect("sql");
-    let limiters = limiters.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).expect("rows").collect::<Result<_, _>>();
-    let mut messages = sql.prepare("SELECT alert_id, status FROM outbox ORDER BY subscriber_key, alert_id").expect("sql");
-    let messages: Vec<(String, String)> =
-        messages.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).expect("rows").collect::<Result<_, _>>().expect("rows");
+    let pair = |row: Vec<String>| (row[0].clone(), row[1].clone());
+    let limiters = rig.rows("SELECT name, limiter FROM subscribers ORDER BY name").into_iter().map(pair).collect();
+    let messages = rig.rows("SELECT alert_id, status FROM outbox ORDER BY subscriber_key, alert_id");
     let mut times = BTreeMap::new();
     for request in rig.receiver.requests() {
         *times.entry(local(&request.id)).or_default() += 1;
@@ -98,8 +95,8 @@ fn left(rig: &Rig) -> (Left, BTreeMap<String, usize>) {
     let left = Left {
         decisions,
         updates,
-        limiters: limiters.expect("rows"),
-        messages: messages.into_iter().map(|(id, status)| (local(&id), status)).collect(),
+        limiters,
+        messages: messages.into_iter().map(pair).map(|(id, status)| (local(&id), status)).collect(),
         received: times.keys().cloned().collect(),
     };
     (left, times)

@@ -230,7 +230,7 @@ async fn a_limiter_that_cannot_be_read_decides_nothing_and_stops_nobody_else() {
     let mut rig = Rig::with(&[mailed("anna"), mailed("bruno"), mailed("clara")]).await;
     rig.pass(1);
     one_by_one(&mut rig, 0, &[5.0]).await;
-    rig.sql().execute("UPDATE subscribers SET limiter = x'0104FF' WHERE name = 'bruno'", []).expect("spoilt");
+    rig.run("UPDATE subscribers SET limiter = x'0104FF' WHERE name = 'bruno'");
     one_by_one(&mut rig, 1, &[5.1]).await;
     assert_eq!(rig.mails(), ["M 5.0 - near us0"; 3].into_iter().chain(["M 5.1 - near us1"; 2]).collect::<Vec<_>>());
     assert_eq!(rig.outcomes("bruno"), ["us0 alerted", "us1 undecided"]);
@@ -252,16 +252,15 @@ async fn a_row_that_cannot_be_read_holds_up_no_other() {
     rig.pass(1);
     rig.show(&[Quake::new(&rig, "us1", 5.1, 1)]);
     rig.poll().await;
-    rig.sql().execute("UPDATE subscribers SET settings = '{}' WHERE name = 'anna'", []).expect("spoilt");
+    rig.run("UPDATE subscribers SET settings = '{}' WHERE name = 'anna'");
     rig.dispatch().await;
     assert_eq!(rig.outcomes("anna"), ["us1 undecided"]);
-    rig.sql().execute("UPDATE outbox SET alert = '{}' WHERE subscriber_key = 2", []).expect("spoilt");
+    rig.run("UPDATE outbox SET alert = '{}' WHERE subscriber_key = 2");
     rig.deliver().await;
     assert_eq!(rig.mails(), ["M 5.1 - near us1"], "clara's");
     let bruno = rig.ledger().into_iter().find(|row| row.subscriber == "bruno").expect("a row");
     assert_eq!(bruno.delivery.as_deref(), Some("dead"));
-    let detail: String =
-        rig.sql().query_row("SELECT detail FROM outbox WHERE status = 'dead'", [], |row| row.get(0)).expect("one");
+    let detail: String = rig.text("SELECT detail FROM outbox WHERE status = 'dead'");
     assert!(detail.starts_with("it cannot be read in the database: "), "{detail}");
 }
 
@@ -278,7 +277,7 @@ async fn digest_of_a_spoilt_limiter_stops_nobody_elses() {
     rig.poll().await;
     rig.pass(1);
     one_by_one(&mut rig, 0, &[5.0, 5.1]).await;
-    rig.sql().execute("UPDATE subscribers SET limiter = x'FF' WHERE name = 'anna'", []).expect("spoilt");
+    rig.run("UPDATE subscribers SET limiter = x'FF' WHERE name = 'anna'");
     rig.pass(HOUR);
     rig.settle().await;
     assert_eq!(rig.outcomes("anna"), ["us0 alerted", "us1 pending"]);

@@ -20,6 +20,7 @@ mod quiet;
 mod receiver;
 mod retention;
 mod rig;
+mod server;
 mod stops;
 mod stored_replay;
 mod unlinked;

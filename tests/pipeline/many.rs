@@ -44,7 +44,7 @@ async fn thousands_of_subscribers_are_each_decided_once() {
     rig.dispatch().await;
     assert_eq!(rig.number("SELECT count(*) FROM decisions WHERE outcome = 'digested'"), 800);
     assert_eq!(rig.number("SELECT count(*) FROM outbox"), 1_200 + 800 + 800);
-    let largest: f64 = rig.sql().query_row("SELECT max(magnitude) FROM outbox", [], |row| row.get(0)).expect("a magnitude");
+    let largest: f64 = rig.text("SELECT max(magnitude) FROM outbox").parse().expect("a magnitude");
     let (lease, now) = (throttler::time::Span::from_seconds(1), throttler::clock::Clock::now(&*rig.clock));
     let claimed = rig.store().claim(Claim { owner: "test", most: 100, lease, now }, |_| 1_000);
     let claimed = claimed.expect("claimed");

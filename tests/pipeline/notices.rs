@@ -172,7 +172,7 @@ async fn a_dead_destination_is_told_once_until_it_was_well_again() {
 
     // Put back by hand it is the same death; resumed, or after a delivery, it is another.
     rig.store().retry_all_dead(None, rig.clock.now()).expect("put back");
-    rig.sql().execute("UPDATE subscribers SET standing = 'active', standing_reason = NULL", []).expect("without a resume");
+    rig.run("UPDATE subscribers SET standing = 'active', standing_reason = NULL");
     rig.settle().await;
     tell(&mut rig).await;
     assert_eq!(told(&rig).len(), 1, "told already");
@@ -287,7 +287,7 @@ async fn sustained_withholding_is_told_when_it_begins_and_when_it_ends_as_the_re
     rig.add(&many);
     rig.set("shadow", |subscriber| subscriber.mode = Mode::Shadow);
     // A number far away: as many ranges lie between.
-    rig.sql().execute("UPDATE sqlite_sequence SET seq = 1700 WHERE name = 'subscribers'", []).expect("a gap");
+    rig.run("UPDATE sqlite_sequence SET seq = 1700 WHERE name = 'subscribers'");
     rig.add(&[strict(&rig, "zoe", Mode::Enforce), rig.hooked("lucky")]);
     let mut operator = by_webhook(&rig);
     operator.topics = [Topic::SustainedWithholding].into();
@@ -329,7 +329,7 @@ async fn sustained_withholding_is_told_when_it_begins_and_when_it_ends_as_the_re
 async fn a_judgement_that_was_interrupted_goes_on_as_of_when_it_began() {
     let rig = Rig::with(&[]).await;
     rig.add(&[strict(&rig, "anna", Mode::Enforce)]);
-    rig.sql().execute("UPDATE sqlite_sequence SET seq = 900 WHERE name = 'subscribers'", []).expect("a gap");
+    rig.run("UPDATE sqlite_sequence SET seq = 900 WHERE name = 'subscribers'");
     rig.add(&[strict(&rig, "zoe", Mode::Enforce)]);
     let mut operator = by_webhook(&rig);
     operator.topics = [Topic::SustainedWithholding].into();
@@ -475,7 +475,7 @@ async fn only_what_is_asked_for_is_noticed() {
 #[tokio::test]
 async fn a_limiter_that_cannot_be_read_makes_no_message_and_loses_nothing() {
     let mut rig = with(&[]).await;
-    rig.sql().execute("UPDATE noticing SET limiter = x'00'", []).expect("damage");
+    rig.run("UPDATE noticing SET limiter = x'00'");
     rig.pass(STALE + 1);
     notice(&mut rig).await;
     rig.pass(MINUTE);
@@ -483,7 +483,7 @@ async fn a_limiter_that_cannot_be_read_makes_no_message_and_loses_nothing() {
     let fault = rig.store().make_notice(&operator.ways(), operator.limit, now).expect_err("a damaged limiter");
     assert!(fault.to_string().starts_with("cannot read the limiter of notices in the database: "), "{fault}");
     assert!(notify::step(&mut rig.store(), &operator, &watched, now).is_err());
-    rig.sql().execute("UPDATE noticing SET limiter = NULL", []).expect("mended");
+    rig.run("UPDATE noticing SET limiter = NULL");
     tell(&mut rig).await;
     assert_eq!(titles(&rig), ["throttler: the feed is stale"]);
 }

@@ -148,10 +148,10 @@ async fn a_turn_tells_when_to_look_again() {
     assert_eq!(next.map(throttler::time::Timestamp::ticks), (due > rig.clock.now().ticks()).then_some(due));
     // Five hosts' worth of failures: what is due by now waits for the breaker, without being looked for all the time.
     rig.receiver.answer("/anna", 500);
-    rig.sql().execute("UPDATE outbox SET due_at = 0", []).expect("sql");
+    rig.run("UPDATE outbox SET due_at = 0");
     for _ in 0..5 {
         turn(&mut rig).await;
-        rig.sql().execute("UPDATE outbox SET due_at = 0", []).expect("sql");
+        rig.run("UPDATE outbox SET due_at = 0");
     }
     let requests = rig.receiver.requests().len();
     let next = rig.parts().deliverer.turn().await.expect("a turn").expect("the probe");

@@ -132,7 +132,7 @@ async fn what_waits_is_due_or_died_lately_stays() {
     rig.check_books();
     // When it is over, it goes.
     rig.deliver().await;
-    rig.sql().execute("UPDATE updates SET outcome = 'superseded'", []).expect("an update");
+    rig.run("UPDATE updates SET outcome = 'superseded'");
     rig.stand("pending", Standing::Active);
     rig.settle().await;
     days_later(&mut rig, 91, &[]).await;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rusqlite::Connection;
+use rusqlite::types::Value;
 use serde_json::json;
 use tempfile::TempDir;
 use throttler::clock::{Clock, ManualClock};
@@ -21,11 +22,28 @@ use throttler::limiter::{Algorithm, Limit, Policy};
 use throttler::news::{EventRules, FirstRun};
 use throttler::plan::{Outcome, UpdateOutcome};
 use throttler::quiet::QuietHours;
-use throttler::store::{Ingested, LedgerRow, Store};
+use throttler::store::{Ingested, LedgerRow, Location, ServerUrl, Store};
 use throttler::subscriber::{Destination, Excess, Mode, Preset, Standing, Subscriber, SubscriberName, Updates};
 use throttler::time::{Span, Timestamp};
 
 use crate::receiver::Receiver;
+use crate::server;
+
+/// Names where the tests of the pipeline have their database: `postgres`, on a server.
+const DATABASE: &str = "THROTTLER_TEST_DATABASE";
+
+/// Whether they have it on a server.
+pub fn on_server() -> bool {
+    std::env::var_os(DATABASE).is_some_and(|which| which == "postgres")
+}
+
+/// Whether a test is only of a database in a file, and is not made now for that reason.
+pub fn only_in_a_file() -> bool {
+    if on_server() {
+        println!("skipped: it is of a database in a file");
+    }
+    on_server()
+}
 
 pub const MINUTE: u64 = 60;
 pub const HOUR: u64 = 3_600;
@@ -116,6 +134,9 @@ pub struct Open {
 
 pub struct Rig {
     directory: TempDir,
+    /// Where the database is: a file in the directory, or a schema on a server, see [`on_server`].
+    pub database: Location,
+    server: Option<String>,
     pub clock: Arc<ManualClock>,
     pub rules: EventRules,
     /// The feed's address, where it is not the file, and the FDSN service beside it.
@@ -149,8 +170,15 @@ impl Rig {
             likeness: Likeness::default(),
             confirm: None,
         };
+        let server = on_server().then(|| server::server().schema());
+        let database = match &server {
+            Some(url) => url.parse::<ServerUrl>().expect("an address").into(),
+            None => Location::from(&directory.path().join("throttler.db")),
+        };
         let mut rig = Rig {
             directory,
+            database,
+            server,
             clock: Arc::new(ManualClock::at(start())),
             rules,
             feed_url: None,
@@ -180,7 +208,7 @@ impl Rig {
     /// Drops everything that is open and opens it again, as the daemon does at its start.
     pub async fn restart(&mut self) {
         self.open = None;
-        let store = Store::open(&self.path("throttler.db")).expect("the database opens");
+        let store = Store::open(&self.database).expect("the database opens");
         let file = format!("file://{}", self.path("feed.geojson").display());
         let url: FeedUrl = self.feed_url.as_ref().unwrap_or(&file).parse().expect("the feed's address");
         let settings = Settings::default();
@@ -211,16 +239,48 @@ impl Rig {
 
     /// A second connection, as the command line has one.
     pub fn store(&self) -> Store {
-        Store::open_existing(&self.path("throttler.db")).expect("the database opens")
+        Store::open_existing(&self.database).expect("the database opens")
     }
 
-    /// The tables as they are.
+    /// The tables as they are, in a file.
     pub fn sql(&self) -> Connection {
         Connection::open(self.path("throttler.db")).expect("the database opens")
     }
 
+    /// What the tables answer, as text; nothing is an empty one.
+    pub fn rows(&self, sql: &str) -> Vec<Vec<String>> {
+        if let Some(url) = &self.server {
+            return server::ask(url, &sql.replace(" x'", " '\\x"));
+        }
+        let text = |value| match value {
+            Value::Null => String::new(),
+            Value::Integer(value) => value.to_string(),
+            Value::Real(value) => value.to_string(),
+            Value::Text(value) => value,
+            Value::Blob(value) => format!("{value:02x?}"),
+        };
+        let connection = self.sql();
+        let mut statement = connection.prepare(sql).expect(sql);
+        let columns = statement.column_count();
+        let rows = statement.query_map([], |row| (0..columns).map(|at| row.get(at).map(text)).collect()).expect(sql);
+        rows.collect::<Result<_, _>>().expect(sql)
+    }
+
+    /// The first answer.
+    pub fn text(&self, sql: &str) -> String {
+        self.rows(sql).swap_remove(0).swap_remove(0)
+    }
+
     pub fn number(&self, sql: &str) -> i64 {
-        self.sql().query_row(sql, [], |row| row.get(0)).expect(sql)
+        self.text(sql).parse().expect(sql)
+    }
+
+    /// Changes the tables behind the daemon's back.
+    pub fn run(&self, sql: &str) {
+        match &self.server {
+            Some(_) => drop(self.rows(sql)),
+            None => drop(self.sql().execute(sql, []).expect(sql)),
+        }
     }
 
     pub fn pass(&self, seconds: u64) {
@@ -368,8 +428,11 @@ impl Rig {
                             AND u.event_key IN (d.event_key, e.merged_into))";
         assert_eq!(self.number(untold), 0, "nobody is told of a change to what it was not told");
         let waiting = "SELECT count(*) FROM (SELECT 1 FROM updates WHERE outcome = 'waiting'
-                       GROUP BY subscriber_key, event_key HAVING count(*) > 1)";
+                       GROUP BY subscriber_key, event_key HAVING count(*) > 1) AS several";
         assert_eq!(self.number(waiting), 0, "of an event only the newest version waits");
+        if self.server.is_some() {
+            return;
+        }
         let problems: String = self.sql().query_row("PRAGMA integrity_check", [], |row| row.get(0)).expect("a check");
         assert_eq!(problems, "ok");
         assert_eq!(self.number("SELECT count(*) FROM pragma_foreign_key_check"), 0);

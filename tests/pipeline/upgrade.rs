@@ -14,7 +14,7 @@ use throttler::limiter::{Algorithm, Policy};
 
 /// The migrations as files, in order.
 pub fn migrations() -> Vec<String> {
-    let mut files: Vec<_> = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations"))
+    let mut files: Vec<_> = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations/sqlite"))
         .expect("the migrations")
         .map(|entry| entry.expect("an entry").path())
         .collect();

@@ -14,4 +14,7 @@ mod receiver;
 #[path = "../pipeline/rig.rs"]
 #[allow(dead_code, reason = "most of it is for the tests of the pipeline")]
 mod rig;
+#[path = "../pipeline/server.rs"]
+#[allow(dead_code, reason = "most of it is for the tests of the pipeline")]
+mod server;
 mod site;

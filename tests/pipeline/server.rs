@@ -1,0 +1,139 @@
+//! A real PostgreSQL server from the distribution's packages, one for each process of tests, in a directory of its own; each test
+//! has a schema. It ends with the process that started it, however that ends.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tempfile::TempDir;
+use tokio_postgres::{NoTls, SimpleQueryMessage};
+
+/// Where Debian has the programs of a version.
+const PROGRAMS: &str = "/usr/lib/postgresql";
+
+/// A server, and what keeps it going.
+pub struct Server {
+    /// Where its socket is.
+    directory: PathBuf,
+    programs: PathBuf,
+    /// When this is closed, be it by the end of the process, the server stops and its directory goes.
+    _held: ChildStdin,
+    _watcher: Child,
+}
+
+/// Why there is none.
+pub fn missing() -> Option<String> {
+    programs().is_none().then(|| format!("skipped: there is no PostgreSQL in {PROGRAMS}"))
+}
+
+fn programs() -> Option<PathBuf> {
+    let mut versions: Vec<PathBuf> =
+        fs::read_dir(PROGRAMS).ok()?.map(|entry| entry.expect("an entry").path().join("bin")).collect();
+    versions.retain(|programs| programs.join("postgres").exists());
+    versions.sort();
+    versions.pop()
+}
+
+/// The server of this process, which the first asker starts.
+pub fn server() -> &'static Server {
+    static SERVER: OnceLock<Server> = OnceLock::new();
+    SERVER.get_or_init(|| Server::start(&["fsync=off", "synchronous_commit=off", "full_page_writes=off"]))
+}
+
+/// Whom the server runs as: it refuses to be root.
+fn unprivileged() -> Option<(u32, u32)> {
+    let is_root = fs::metadata("/proc/self").is_ok_and(|about| std::os::unix::fs::MetadataExt::uid(&about) == 0);
+    is_root.then_some((65_534, 65_534))
+}
+
+impl Server {
+    /// A fresh one with these settings.
+    pub fn start(settings: &[&str]) -> Server {
+        let programs = programs().expect("PostgreSQL");
+        let directory = TempDir::with_prefix("pg").expect("a directory").keep();
+        fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).expect("permissions");
+        if let Some((user, group)) = unprivileged() {
+            chown(&directory, Some(user), Some(group)).expect("the directory's owner");
+        }
+        let data = directory.join("data");
+        let mut init = as_whom(&programs.join("initdb"));
+        init.args(["--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "-D"]).arg(&data);
+        let done = init.stdin(Stdio::null()).output().expect("initdb");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let script = r#"
+            directory=$1; shift
+            "$@" >"$directory/log" 2>&1 & server=$!
+            read -r _
+            kill -QUIT $server; wait $server
+            rm -rf "$directory"
+        "#;
+        let mut watcher = as_whom(Path::new("/bin/sh"));
+        watcher.args(["-c", script, "watch"]).arg(&directory).arg(programs.join("postgres")).arg("-D").arg(&data);
+        watcher.arg("-k").arg(&directory).args(["-c", "listen_addresses=", "-c", "max_connections=200"]);
+        for setting in settings {
+            watcher.args(["-c", setting]);
+        }
+        let mut watcher = watcher.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("a server");
+        let held = watcher.stdin.take().expect("its input");
+        let server = Server { directory, programs, _held: held, _watcher: watcher };
+        server.wait();
+        server
+    }
+
+    fn wait(&self) {
+        let mut ready = Command::new(self.programs.join("pg_isready"));
+        ready.args(["--quiet", "--host"]).arg(&self.directory);
+        for _ in 0..600 {
+            if ready.status().expect("pg_isready").success() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        panic!("{}", fs::read_to_string(self.directory.join("log")).unwrap_or_default());
+    }
+
+    /// The address of a schema of its own.
+    pub fn schema(&self) -> String {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let schema = format!("test{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        ask(&self.url(""), &format!("CREATE SCHEMA {schema}"));
+        self.url(&format!("&options=-csearch_path%3D{schema}"))
+    }
+
+    fn url(&self, more: &str) -> String {
+        let host = self.directory.display().to_string().replace('/', "%2F");
+        format!("postgres://postgres@{host}/postgres?sslmode=disable{more}")
+    }
+}
+
+/// What a server answers, as text; nothing is an empty one.
+pub fn ask(url: &str, sql: &str) -> Vec<Vec<String>> {
+    let (url, sql) = (url.to_owned(), sql.to_owned());
+    // The caller may be on a thread of a runtime's, which must not run another one's.
+    let asked = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let (client, connection) = tokio_postgres::connect(&url, NoTls).await.expect(&url);
+            tokio::spawn(async move { drop(connection.await) });
+            let answers = client.simple_query(&sql).await.unwrap_or_else(|fault| panic!("{sql}: {fault:?}"));
+            let rows = answers.into_iter().filter_map(|answer| match answer {
+                SimpleQueryMessage::Row(row) => {
+                    Some((0..row.len()).map(|at| row.get(at).unwrap_or_default().to_owned()).collect())
+                }
+                _ => None,
+            });
+            rows.collect()
+        })
+    });
+    asked.join().expect("an answer")
+}
+
+fn as_whom(program: &Path) -> Command {
+    let Some((user, group)) = unprivileged() else { return Command::new(program) };
+    let mut command = Command::new("setpriv");
+    command.arg(format!("--reuid={user}")).arg(format!("--regid={group}")).arg("--clear-groups").arg(program);
+    command
+}
