@@ -86,7 +86,7 @@ impl Store {
             ledger_columns!(),
             " FROM decisions AS d JOIN events AS e USING (event_key) JOIN subscribers AS s ON s.subscriber_key = d.subscriber_key
               LEFT JOIN outbox AS o USING (delivery_key)
-              WHERE (?1 IS NULL OR d.subscriber_key = ?1) AND (?2 IS NULL OR d.event_key IN ",
+              WHERE (d.subscriber_key = ?1 OR ?1 IS NULL) AND (CAST(?2 AS TEXT) IS NULL OR d.event_key IN ",
             quake_of!("(SELECT event_key FROM event_ids WHERE id = ?2)"),
             ") ORDER BY d.decided_at, d.event_key, d.subscriber_key"
         );
@@ -132,7 +132,7 @@ impl Store {
              FROM updates AS u JOIN subscribers AS s ON s.subscriber_key = u.subscriber_key
              JOIN revisions AS r ON r.event_key = u.event_key AND r.seen_at = u.revision
              LEFT JOIN outbox AS o ON o.delivery_key = u.delivery_key
-             WHERE (?1 IS NULL OR u.subscriber_key = ?1) AND (?2 IS NULL OR u.event_key IN ",
+             WHERE (u.subscriber_key = ?1 OR ?1 IS NULL) AND (CAST(?2 AS TEXT) IS NULL OR u.event_key IN ",
             quake_of!("(SELECT event_key FROM event_ids WHERE id = ?2)"),
             ") ORDER BY u.update_key"
         );

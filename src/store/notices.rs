@@ -52,7 +52,7 @@ pub struct NoticeCounts {
 /// Makes dead letters to the operator due: the one of this id, or all; how many.
 pub(super) fn revive_notices(transaction: &Transaction<'_>, id: Option<&str>, now: Timestamp) -> Result<usize, StoreError> {
     let sql = "UPDATE notices SET status = 'due', due_at = ?2, retried_at = ?2, attempts = 0, settled_at = NULL
-               WHERE status = 'dead' AND (?1 IS NULL OR alert_id = ?1)";
+               WHERE status = 'dead' AND (alert_id = ?1 OR ?1 IS NULL)";
     transaction.execute(sql, params![id, At(now)]).map_err(step("put a notice back"))
 }
 

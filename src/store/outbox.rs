@@ -129,7 +129,7 @@ impl Store {
         // The status stands in the text, so that the index of its rows serves.
         let sql = format!(
             "SELECT o.*, s.name, s.standing FROM outbox AS o JOIN subscribers AS s USING (subscriber_key)
-             WHERE o.status = '{status}' AND (?1 IS NULL OR o.subscriber_key = ?1) ORDER BY {order} LIMIT ?2"
+             WHERE o.status = '{status}' AND (o.subscriber_key = ?1 OR ?1 IS NULL) ORDER BY {order} LIMIT ?2"
         );
         let read = || -> sql::Result<Vec<OutboxRow>> {
             let mut statement = self.connection.prepare_cached(&sql)?;
@@ -145,7 +145,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be read.
     pub fn count_outbox(&self, status: DeliveryStatus, subscriber: Option<SubscriberKey>) -> Result<u64, StoreError> {
-        let sql = format!("SELECT count(*) FROM outbox WHERE status = '{status}' AND (?1 IS NULL OR subscriber_key = ?1)");
+        let sql = format!("SELECT count(*) FROM outbox WHERE status = '{status}' AND (subscriber_key = ?1 OR ?1 IS NULL)");
         let count = self.connection.query_row(&sql, [subscriber.map(|key| key.0)], |row| row.get::<_, i64>(0));
         count.map(|count| u64::try_from(count).unwrap_or_default()).map_err(step("count the outbox"))
     }
@@ -185,9 +185,9 @@ impl Store {
         let key = subscriber.map(|key| key.0);
         let mut retried = Retried::default();
         let sql = "SELECT DISTINCT s.name, s.standing FROM outbox AS o JOIN subscribers AS s USING (subscriber_key)
-                   WHERE o.status = 'dead' AND s.removed_at IS NULL AND (?1 IS NULL OR o.subscriber_key = ?1)";
+                   WHERE o.status = 'dead' AND s.removed_at IS NULL AND (o.subscriber_key = ?1 OR ?1 IS NULL)";
         retried.add_held_up(&transaction, sql, params![key])?;
-        let which = "(:key IS NULL OR subscriber_key = :key)";
+        let which = "(subscriber_key = :key OR :key IS NULL)";
         let count = revive(&transaction, which, named_params! { ":key": key, ":now": At(now) })?;
         let notices = if key.is_none() { revive_notices(&transaction, None, now)? } else { 0 };
         retried.count = (count + notices) as u64;

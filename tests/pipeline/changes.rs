@@ -209,7 +209,7 @@ async fn the_command_line_writes_while_the_daemon_decides() {
     let mut rig = Rig::fresh().await;
     rig.add(&(0..40).map(|at| mailed(&format!("s{at}"))).collect::<Vec<_>>());
     rig.poll().await;
-    let path = rig.path("throttler.db");
+    let path = rig.database.clone();
     let now = throttler::clock::Clock::now(&*rig.clock);
     let writer = std::thread::spawn(move || {
         for at in 0..60 {

@@ -60,11 +60,9 @@ async fn the_pipeline_decides_on_the_days_of_the_great_quake_as_the_replay_does(
         assert_eq!((mine.len(), admitted.len() as u64), (189, expected.admitted), "{who}");
         assert_eq!(rig.hooks(&who).len() as u64, expected.admitted, "{who}: all that was admitted arrives, and nothing else");
         // What left, and when: the outbox's due times keep the limiter's promise.
-        let sql = "SELECT due_at FROM outbox JOIN subscribers USING (subscriber_key) WHERE name = ?1 ORDER BY due_at";
-        let connection = rig.sql();
-        let mut due = connection.prepare(sql).expect("sql");
-        let due: Vec<i64> = due.query_map([&who], |row| row.get(0)).expect("rows").collect::<Result<_, _>>().expect("rows");
-        let due: Vec<i128> = due.into_iter().map(i128::from).collect();
+        let sql = "SELECT due_at FROM outbox JOIN subscribers USING (subscriber_key)";
+        let due = rig.rows(&format!("{sql} WHERE name = '{who}' ORDER BY due_at"));
+        let due: Vec<i128> = due.iter().map(|row| row[0].parse().expect("an instant")).collect();
         let window = i128::from(limit.rate().window().ticks());
         assert_eq!(busiest_window(&due, window), expected.busiest_window, "{who}");
     }

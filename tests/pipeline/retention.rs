@@ -29,10 +29,8 @@ async fn prune(rig: &mut Rig, keep: Span) -> Pruned {
 }
 
 /// The subscribers with all that the limiters spent.
-fn limiters(rig: &Rig) -> Vec<(i64, Option<Vec<u8>>, Option<i64>)> {
-    let sql = rig.sql();
-    let mut read = sql.prepare("SELECT subscriber_key, limiter, wake_at FROM subscribers").expect("sql");
-    read.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).expect("rows").collect::<Result<_, _>>().expect("rows")
+fn limiters(rig: &Rig) -> Vec<Vec<String>> {
+    rig.rows("SELECT subscriber_key, limiter, wake_at FROM subscribers ORDER BY subscriber_key")
 }
 
 #[tokio::test]
@@ -104,18 +102,14 @@ async fn what_waits_is_due_or_died_lately_stays() {
     };
     rig.pass(95 * DAY);
     let lately = rig.clock_minus(7 * DAY).ticks();
-    let sql = rig.sql();
-    sql.execute(&format!("UPDATE outbox SET status = 'due', settled_at = NULL WHERE {}", mine("due")), []).expect("due");
-    sql.execute(&format!("UPDATE outbox SET status = 'dead', settled_at = {lately} WHERE {}", mine("dead")), []).expect("dead");
+    rig.run(&format!("UPDATE outbox SET status = 'due', settled_at = NULL WHERE {}", mine("due")));
+    rig.run(&format!("UPDATE outbox SET status = 'dead', settled_at = {lately} WHERE {}", mine("dead")));
     // An update that waits for a limiter.
-    sql.execute(
+    rig.run(
         "INSERT INTO updates (event_key, subscriber_key, revision, kind, decided_at, outcome, reason, refused)
          SELECT event_key, subscriber_key, seen_at, 'update', seen_at, 'waiting', '', 1
          FROM revisions JOIN events USING (event_key), subscribers WHERE preferred_id = 'us1' AND name = 'updated'",
-        [],
-    )
-    .expect("an update");
-    drop(sql);
+    );
     rig.show(&[]);
     rig.poll().await;
     let pruned = prune(&mut rig, KEEP).await;
@@ -204,7 +198,7 @@ async fn many_steps_and_a_crash_after_each() {
     rig.poll().await;
     rig.dispatch().await;
     let settled = format!("UPDATE outbox SET status = 'delivered', settled_at = {}", rig.clock_plus(0).ticks());
-    rig.sql().execute(&settled, []).expect("delivered");
+    rig.run(&settled);
     days_later(&mut rig, 91, &[]).await;
     let spent = limiters(&rig);
     let (before, mut steps, mut total) = (rig.clock_minus(90 * DAY), 0, Pruned::default());

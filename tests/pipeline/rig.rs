@@ -275,6 +275,15 @@ impl Rig {
         self.text(sql).parse().expect(sql)
     }
 
+    /// The next subscriber has a number beyond this one.
+    pub fn leave_a_gap(&self, number: i64) {
+        self.run(&if self.server.is_some() {
+            format!("SELECT setval(pg_get_serial_sequence('subscribers', 'subscriber_key'), {number})")
+        } else {
+            format!("UPDATE sqlite_sequence SET seq = {number} WHERE name = 'subscribers'")
+        });
+    }
+
     /// Changes the tables behind the daemon's back.
     pub fn run(&self, sql: &str) {
         match &self.server {

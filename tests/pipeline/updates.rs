@@ -38,8 +38,7 @@ fn bodies(rig: &Rig) -> Vec<serde_json::Value> {
 
 /// The message that anna's update of this place in the outbox refers to, as it is kept.
 fn kept_first(rig: &Rig, at: u32) -> serde_json::Value {
-    let sql = "SELECT alert FROM outbox ORDER BY delivery_key LIMIT 1 OFFSET ?1";
-    let alert: String = rig.sql().query_row(sql, [at], |row| row.get(0)).expect("an alert");
+    let alert = rig.text(&format!("SELECT alert FROM outbox ORDER BY delivery_key LIMIT 1 OFFSET {at}"));
     let alert: serde_json::Value = serde_json::from_str(&alert).expect("JSON");
     alert["content"]["update"]["of"].clone()
 }
