@@ -26,8 +26,10 @@ pub const MAX_BYTES: u64 = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// `None`: `throttler.db` in the state directory.
+    /// A file, or the address of a server. `None`: `throttler.db` in the state directory.
     pub database: Option<PathBuf>,
+    /// Holds the password of a database on a server.
+    pub database_password_file: Option<PathBuf>,
     /// How many days the ledger reaches back; 0: for ever.
     pub ledger_days: u32,
     pub feed: FeedConfig,
@@ -166,6 +168,7 @@ impl Default for Config {
     fn default() -> Config {
         Config {
             database: None,
+            database_password_file: None,
             ledger_days: 90,
             feed: FeedConfig::default(),
             email: EmailConfig::default(),
@@ -214,7 +217,7 @@ impl Default for OperatorConfig {
 
 /// The known keys, a section at a time; the empty section is the top level.
 const KEYS: [(&str, &[&str]); 6] = [
-    ("", &["database", "ledger_days", "feed", "email", "webhook", "web", "operator"]),
+    ("", &["database", "database_password_file", "ledger_days", "feed", "email", "webhook", "web", "operator"]),
     (
         "feed",
         &[

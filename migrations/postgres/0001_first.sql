@@ -22,7 +22,8 @@ CREATE TABLE installation (
     polled_at       BIGINT,
     gap_since       BIGINT,
     backup_at       BIGINT,
-    ledger_from     BIGINT
+    ledger_from     BIGINT,
+    link_key        TEXT                        -- of the links to leave by, which any daemon verifies
 );
 
 CREATE TABLE events (

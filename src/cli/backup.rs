@@ -11,6 +11,7 @@ use super::output::{self, Format};
 use super::pictures::Destination;
 use super::setup::{Loaded, open_existing_store};
 use crate::clock::{Clock, SystemClock};
+use crate::store::{Location, StoreError};
 
 /// Copy the database into a file, while the daemon runs or not
 #[derive(Args)]
@@ -31,7 +32,7 @@ pub(super) struct BackupArgs {
 }
 
 pub(super) fn run(global: &Global, args: &BackupArgs) -> Result<(), Failure> {
-    let database = Loaded::read(global)?.database(global);
+    let Location::File(database) = Loaded::read(global)?.database(global)? else { return Err(StoreError::OnServer.into()) };
     let store = open_existing_store(global)?;
     let its_files = [database.clone(), beside(&database, "-wal"), beside(&database, "-shm"), beside(&database, ".lock")];
     let draft = Destination::open_private(&args.file, &its_files.each_ref().map(PathBuf::as_path))?;

@@ -9,6 +9,7 @@ use super::setup::{Loaded, install_crypto};
 use crate::config::DEFAULT;
 use crate::daemon::Operator;
 use crate::plain::without_url_secrets;
+use crate::store::Store;
 
 #[derive(Subcommand)]
 pub(super) enum ConfigCommand {
@@ -49,13 +50,15 @@ fn check(global: &Global) -> Result<(), Failure> {
     let ledger = loaded.ledger()?.map_or("kept for ever".to_owned(), |keep| format!("kept for {keep}"));
     let operator = loaded.operator()?;
     let history = loaded.config.web.listen.map(|_| loaded.history()).transpose()?;
+    let database = loaded.database(global)?;
+    Store::check(&database)?;
     let source = loaded.path.as_ref().map_or("no file, only defaults".to_owned(), |path| path.display().to_string());
     let email = loaded.config.email.smtp.as_deref().unwrap_or("none: what would be sent is logged");
     let mut rows = vec![
         ("configuration", source),
         ("feed", format!("{}, every {}", feed.url(), loaded.config.feed.poll)),
         ("event service", fdsn),
-        ("database", loaded.database(global).display().to_string()),
+        ("database", database.to_string()),
         ("ledger", ledger),
         ("email", email.to_owned()),
         (

@@ -57,7 +57,7 @@ struct Global {
     /// The configuration [default: throttler.toml here, else /etc/throttler/throttler.toml, where there is one]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Options of every command")]
     config: Option<PathBuf>,
-    /// The database [default: the configuration's, else throttler.db in the service's state directory or here]
+    /// The database, a file or postgres://… [default: the configuration's, else throttler.db in the service's state directory or here]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Options of every command")]
     database: Option<PathBuf>,
 }

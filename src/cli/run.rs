@@ -1,6 +1,6 @@
 //! `throttler run`: the daemon.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use clap::Args;
@@ -14,7 +14,7 @@ use crate::clock::{Clock, FileClock, SystemClock};
 use crate::config::{OperatorConfig, WebConfig};
 use crate::daemon::{Database, IDLE, Identity, Metrics, Reloading, Reread, Service, StopSignal};
 use crate::delivery::UnsubscribeKey;
-use crate::store::{DaemonLock, Store};
+use crate::store::{DaemonLock, Location, Store};
 use crate::time::Span;
 use crate::web::{Limits, Server, Web, Work};
 
@@ -35,7 +35,8 @@ With [web] listen it answers /healthz and /readyz there, and the pages on which 
 operator / is the dashboard, and /what-if and /laboratory are pages to play with.
 It stops in order at SIGTERM or SIGINT, and reads its configuration again at SIGHUP.
 $THROTTLER_LOG sets the log's levels, also for a target: throttler::daemon::dispatch=debug.
-A second daemon on the same database refuses to start.")]
+A second daemon on the same database in a file refuses to start. On a PostgreSQL server there may be
+any number, each with a state directory of its own: one polls, all decide and deliver.")]
 pub(super) struct RunArgs {}
 
 pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
@@ -44,7 +45,8 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     let loaded = Loaded::read(global)?;
     let (clock, idle) = clock()?;
     let (ledger, history) = (loaded.ledger()?, loaded.config.web.listen.map(|_| loaded.history()).transpose()?);
-    let path = loaded.database(global);
+    let at = loaded.database(global)?;
+    let files = loaded.files(&at);
     // Everything that can be wrong with the configuration is found before the database is touched. With a listener links can
     // be verified, whether new messages have them or not.
     loaded.check_web()?;
@@ -56,14 +58,14 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     let web = web.transpose()?;
     let key = web.as_ref().map(|(_, key, _)| key.clone());
     let (web_config, operator_config) = (loaded.config.web.clone(), loaded.config.operator.clone());
-    let running = Running { database: path.clone(), web: web_config, operator: operator_config, ledger, key };
+    let running = Running { database: at.clone(), web: web_config, operator: operator_config, ledger, key };
     let mut settings = loaded.settings(|| running.key())?;
     let operator = loaded.operator()?.map(Arc::new);
-    let lock = DaemonLock::acquire(&path)?;
-    let store = Store::open(&path)?;
+    let lock = DaemonLock::acquire(&files)?;
+    let store = Store::open(&at)?;
     settings.polling.feed = loaded.feed(store.last_generated(&settings.polling.feed.url().to_string())?)?;
-    let work = history.is_some().then(|| Store::open_reader(&path).map(Work::new)).transpose()?;
-    let identity = Identity { database: path, configuration: loaded.path.clone() };
+    let work = history.is_some().then(|| Store::open_reader(&at).map(Work::new)).transpose()?;
+    let identity = Identity { database: files, configuration: loaded.path.clone() };
     let watching = watch::Sender::new(settings.polling.watched_since(clock.now()));
     let (database, metrics) = (Database::new(store), Arc::new(Metrics::new()));
     let pages = web.zip(history.zip(work)).map(|((listen, key, access), (history, work))| {
@@ -98,7 +100,7 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
 
 /// What stays as it is while the daemon runs.
 struct Running {
-    database: PathBuf,
+    database: Location,
     web: WebConfig,
     operator: OperatorConfig,
     /// How far the ledger reaches back; `None`: for ever.
@@ -119,7 +121,7 @@ fn reread(global: &Global, running: &Running) -> Result<Reread, Failure> {
     let mut loaded = Loaded::read(global)?;
     loaded.check_web()?;
     let mut restart = Vec::new();
-    if loaded.database(global) != running.database {
+    if loaded.database(global)? != running.database {
         restart.push("database");
     }
     if loaded.config.web.listen != running.web.listen {

@@ -21,7 +21,7 @@ use crate::limiter::{Algorithm, Limit};
 use crate::news::{Confirmation, EventRules};
 use crate::notice::Way;
 use crate::rate::Rate;
-use crate::store::Store;
+use crate::store::{Location, ServerUrl, Store};
 use crate::subscriber::{Address, Destination, Preset, WebhookUrl};
 use crate::time::{Span, Timestamp};
 use crate::web::{Access, History, Token};
@@ -33,6 +33,8 @@ const SYSTEM_CONFIG: &str = "/etc/throttler/throttler.toml";
 const SYSTEM_STATE: &str = "/var/lib/throttler";
 const PASSWORD: Secret =
     Secret { what: "the mail server's password", credential: "smtp_password", variable: "THROTTLER_SMTP_PASSWORD" };
+const DATABASE_PASSWORD: Secret =
+    Secret { what: "the database's password", credential: "database_password", variable: "THROTTLER_DATABASE_PASSWORD" };
 const WEB_TOKEN: Secret = Secret { what: "the token of the pages", credential: "web_token", variable: "THROTTLER_WEB_TOKEN" };
 const OPERATOR_SECRET: Secret = Secret {
     what: "the secret of the operator's webhook",
@@ -212,11 +214,18 @@ impl Loaded {
         base.parse().map(Some).map_err(|fault| Failure::usage(format!("{}: {fault}", self.at("web.base_url"))))
     }
 
-    /// The key of the links to leave by: in a file beside the database, made if there is none.
+    /// The key of the links to leave by: in a file beside the database, made if there is none. Daemons on one server have the
+    /// first one's, so that a link leads to any of them.
     pub fn unsubscribe_key(&self, global: &Global) -> Result<UnsubscribeKey, Failure> {
-        let mut path = self.database(global).into_os_string();
+        let at = self.database(global)?;
+        let mut path = self.files(&at).into_os_string();
         path.push(KEY_SUFFIX);
-        Ok(UnsubscribeKey::open(Path::new(&path))?)
+        let own = UnsubscribeKey::open(Path::new(&path))?;
+        if let Location::File(_) = at {
+            return Ok(own);
+        }
+        let shared = Store::open(at)?.shared_link_key(&own.expose())?;
+        shared.parse().map_err(Failure::usage)
     }
 
     /// The limits on what leaves by each channel.
@@ -357,11 +366,41 @@ impl Loaded {
         Ok(Contact { way: Way::Webhook, destination, preset, secrets: vec![secret] })
     }
 
-    /// The database's path: the flag's, the configuration's, or `throttler.db` in the state directory.
-    pub fn database(&self, global: &Global) -> PathBuf {
-        let in_state_directory =
-            || state_directory(std::env::var("STATE_DIRECTORY").ok().as_deref(), self.path.as_deref()).join("throttler.db");
-        global.database.clone().or_else(|| self.config.database.clone()).unwrap_or_else(in_state_directory)
+    /// Where the database is: as the flag says, or the configuration, or in `throttler.db` in the state directory.
+    pub fn database(&self, global: &Global) -> Result<Location, Failure> {
+        match global.database.as_ref().or(self.config.database.as_ref()) {
+            Some(path) => self.location(path),
+            None => Ok(Location::File(self.state_directory().join("throttler.db"))),
+        }
+    }
+
+    /// What a text says of where a database is: the name of a file, or the address of a server, whose password is secret.
+    pub fn location(&self, text: &Path) -> Result<Location, Failure> {
+        let Some(url) = text.to_str().filter(|text| ServerUrl::is_one(text)) else { return Ok(text.into()) };
+        let url: ServerUrl = url.parse().map_err(|fault| Failure::usage(format!("{}: {fault}", self.at("database"))))?;
+        if url.has_password() {
+            return Err(Failure::usage(format!(
+                "{}: the password of {url} does not belong into the address; expected it in database_password_file, the credential \
+                 {}, or ${}",
+                self.at("database"),
+                DATABASE_PASSWORD.credential,
+                DATABASE_PASSWORD.variable
+            )));
+        }
+        let password = DATABASE_PASSWORD.read(self.config.database_password_file.as_deref())?;
+        Ok(password.map_or(url.clone(), |password| url.with_password(&password)).into())
+    }
+
+    /// Where a daemon has its files, as the beginning of their names: beside the database, or in the state directory.
+    pub fn files(&self, database: &Location) -> PathBuf {
+        match database {
+            Location::File(path) => path.clone(),
+            Location::Server(_) => self.state_directory().join("throttler"),
+        }
+    }
+
+    fn state_directory(&self) -> PathBuf {
+        state_directory(std::env::var("STATE_DIRECTORY").ok().as_deref(), self.path.as_deref())
     }
 }
 
@@ -375,19 +414,21 @@ fn state_directory(systemd: Option<&str>, configuration: Option<&Path>) -> PathB
 
 /// The store that a command without a daemon works on, created if there is none.
 pub(super) fn open_store(global: &Global) -> Result<Store, Failure> {
-    Ok(Store::open(&Loaded::read(global)?.database(global))?)
+    Ok(Store::open(Loaded::read(global)?.database(global)?)?)
 }
 
 /// The store of a command that only looks: it does not create one.
 pub(super) fn open_existing_store(global: &Global) -> Result<Store, Failure> {
-    let path = Loaded::read(global)?.database(global);
-    if !path.exists() {
+    let at = Loaded::read(global)?.database(global)?;
+    if let Location::File(path) = &at
+        && !path.exists()
+    {
         let path = path.display();
         return Err(Failure::usage(format!(
             "there is no database {path}; `throttler run` or `throttler subscriber add` makes one"
         )));
     }
-    Ok(Store::open_existing(&path)?)
+    Ok(Store::open_existing(at)?)
 }
 
 /// The cryptography of TLS, installed once for the process.

@@ -1,7 +1,5 @@
 //! `throttler status`: how things stand, from the database, its lock, and what the daemon notes of itself beside them.
 
-use std::path::Path;
-
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -48,20 +46,22 @@ struct Standing {
 
 pub(super) fn run(global: &Global, args: &StatusArgs) -> Result<(), Failure> {
     let loaded = Loaded::read(global)?;
-    let path = loaded.database(global);
+    let at = loaded.database(global)?;
+    let files = loaded.files(&at);
     let store = open_existing_store(global)?;
     let now = SystemClock.now();
     // As the daemon knows it.
     let feed = loaded.config.feed.url.parse::<FeedUrl>().map_or_else(|_| loaded.config.feed.url.clone(), |url| url.to_string());
     let (state, stale_after) = (store.feed_state(&feed)?, loaded.config.feed.stale_after);
-    let daemon = DaemonLock::holder(&path)?;
+    let daemon = DaemonLock::holder(&files)?;
     // One that has just started has not noted anything yet.
-    let note = DaemonNote::read(&path)?.filter(|note| daemon.as_ref().is_none_or(|process| *process == note.process.to_string()));
+    let note =
+        DaemonNote::read(&files)?.filter(|note| daemon.as_ref().is_none_or(|process| *process == note.process.to_string()));
     let standing = Standing {
         daemon,
         note,
-        database: path.display().to_string(),
-        bytes: size(&path),
+        database: at.to_string(),
+        bytes: store.bytes()?,
         freshness: state.freshness(now, stale_after, now),
         feed,
         state,
@@ -74,10 +74,6 @@ pub(super) fn run(global: &Global, args: &StatusArgs) -> Result<(), Failure> {
         Format::Json => output::print_json(&as_json(&standing)),
         Format::Text => output::print(&as_text(&standing)),
     }
-}
-
-fn size(path: &Path) -> Option<u64> {
-    std::fs::metadata(path).ok().map(|about| about.len())
 }
 
 fn as_json(standing: &Standing) -> Value {

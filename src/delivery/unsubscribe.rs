@@ -51,6 +51,15 @@ pub struct UnsubscribeLinks {
     pub key: UnsubscribeKey,
 }
 
+impl FromStr for UnsubscribeKey {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<UnsubscribeKey, String> {
+        let key = STANDARD_NO_PAD.decode(text).ok().and_then(|bytes| bytes.try_into().ok());
+        key.map(UnsubscribeKey).ok_or_else(|| "expected 32 bytes in base64 without padding".to_owned())
+    }
+}
+
 impl UnsubscribeKey {
     /// The key in the file at `path`; made there, readable by its owner alone, where there is none.
     ///
@@ -65,12 +74,18 @@ impl UnsubscribeKey {
         }
         let mut key = [0; KEY_BYTES];
         getrandom::fill(&mut key).map_err(DeliveryError::Randomness)?;
-        match write_new(path, &STANDARD_NO_PAD.encode(key)) {
+        match write_new(path, &UnsubscribeKey(key).expose()) {
             Ok(()) => Ok(UnsubscribeKey(key)),
             // Another process was quicker.
             Err(fault) if fault.kind() == io::ErrorKind::AlreadyExists => UnsubscribeKey::read(path).map_err(wrap),
             Err(fault) => Err(wrap(fault)),
         }
+    }
+
+    /// The key as its file has it. It is a secret.
+    #[must_use]
+    pub fn expose(&self) -> String {
+        STANDARD_NO_PAD.encode(self.0)
     }
 
     fn read(path: &Path) -> io::Result<UnsubscribeKey> {
@@ -80,8 +95,7 @@ impl UnsubscribeKey {
         }
         let mut text = String::new();
         file.take(1_000).read_to_string(&mut text)?;
-        let key = STANDARD_NO_PAD.decode(text.trim_end()).ok().and_then(|bytes| bytes.try_into().ok());
-        key.map(UnsubscribeKey).ok_or_else(|| io::Error::other("expected 32 bytes in base64 without padding"))
+        text.trim_end().parse().map_err(io::Error::other)
     }
 
     /// The token of a subscriber: 32 letters, digits, `-` and `_`.

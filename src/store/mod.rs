@@ -223,6 +223,52 @@ impl Store {
         Ok(store)
     }
 
+    /// Whether the database can be used as it is, without changing anything; a file that is not there yet can.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn check(at: &Location) -> Result<(), StoreError> {
+        match at {
+            Location::File(path) if !path.exists() => Ok(()),
+            Location::File(path) => {
+                let wrap = |source| StoreError::Open { path: path.clone(), source };
+                let connection = rusqlite::Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(wrap)?;
+                upgrade::schema_version(&connection, path).map(|_| ())
+            }
+            Location::Server(url) => upgrade::check_server(url),
+        }
+    }
+
+    /// How much the database takes, in bytes; `None` if that cannot be told.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if a server does not say.
+    pub fn bytes(&self) -> Result<Option<u64>, StoreError> {
+        match &self.connection {
+            Connection::Sqlite(connection) => {
+                Ok(connection.path().and_then(|path| std::fs::metadata(path).ok()).map(|about| about.len()))
+            }
+            Connection::Postgres(session) => {
+                let sql = "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::int8 FROM pg_class
+                           WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'";
+                let bytes = session.first(sql).map(|row| row.get::<_, i64>(0)).map_err(step("read the size of the database"))?;
+                Ok(u64::try_from(bytes).ok())
+            }
+        }
+    }
+
+    /// The key of the links to leave by that all daemons on a server share: this one, if there was none yet.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be read or written.
+    pub fn shared_link_key(&self, own: &str) -> Result<String, StoreError> {
+        if self.connection.sqlite().is_some() {
+            return Ok(own.to_owned());
+        }
+        let sql = "UPDATE installation SET link_key = coalesce(link_key, ?1) RETURNING link_key";
+        self.connection.query_row(sql, [own], |row| row.get(0)).map_err(step("share the key of links"))
+    }
+
     /// What breaks off a statement of this connection from another thread.
     #[must_use]
     pub fn interrupt(&self) -> Interrupt {

@@ -139,6 +139,11 @@ pub(super) fn open_server(url: &Arc<ServerUrl>) -> Result<Session, StoreError> {
     Ok(session)
 }
 
+/// Whether a server can be used as it is.
+pub(super) fn check_server(url: &Arc<ServerUrl>) -> Result<(), StoreError> {
+    server_version(&reach(url)?).map(|_| ())
+}
+
 /// Whether a server has a database of ours, without making one.
 pub(super) fn is_there(url: &Arc<ServerUrl>) -> Result<(), StoreError> {
     if server_version(&reach(url)?)? == 0 { Err(StoreError::NotThere { url: url.to_string() }) } else { Ok(()) }

@@ -20,7 +20,8 @@ const BATCH: usize = 16;
 
 /// The named subscribers, or all of them, and the database that they stand in.
 pub(super) fn chosen(global: &Global, names: &[SubscriberName]) -> Result<(Vec<Subscriber>, PathBuf), Failure> {
-    let database = Loaded::read(global)?.database(global);
+    let loaded = Loaded::read(global)?;
+    let database = loaded.files(&loaded.database(global)?);
     let store = open_existing_store(global)?;
     let stored = if names.is_empty() {
         store.subscribers()?
