@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::time::{Span, Timestamp};
@@ -45,6 +46,31 @@ impl Stopwatch {
     #[must_use]
     pub fn elapsed(self) -> Span {
         Span::from_ticks(u64::try_from(self.0.elapsed().as_micros()).unwrap_or(u64::MAX))
+    }
+}
+
+/// A clock that somebody else's is told to, and that goes on by itself in between, whatever the system's shows.
+#[derive(Debug)]
+pub struct SteeredClock(Mutex<(Timestamp, Stopwatch)>);
+
+impl SteeredClock {
+    /// A clock that shows `at` now.
+    #[must_use]
+    pub fn at(at: Timestamp) -> SteeredClock {
+        SteeredClock(Mutex::new((at, Stopwatch::start())))
+    }
+
+    /// It was `at` when the watch was started.
+    pub fn steer(&self, at: Timestamp, since: Stopwatch) {
+        // Nothing that holds it panics halfway.
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (at, since);
+    }
+}
+
+impl Clock for SteeredClock {
+    fn now(&self) -> Timestamp {
+        let (at, since) = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        at.plus(since.elapsed())
     }
 }
 

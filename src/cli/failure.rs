@@ -119,7 +119,9 @@ impl From<DaemonError> for Failure {
         match error {
             DaemonError::Feed(fault) => fault.into(),
             DaemonError::Store(fault) => fault.into(),
-            DaemonError::Slow(_) | DaemonError::Signals(_) => Failure { blame: Blame::Running, error: error.into() },
+            DaemonError::PollsElsewhere | DaemonError::Slow(_) | DaemonError::Signals(_) => {
+                Failure { blame: Blame::Running, error: error.into() }
+            }
         }
     }
 }

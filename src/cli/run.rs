@@ -10,7 +10,7 @@ use super::Global;
 use super::failure::{Blame, Blamed, Failure};
 use super::log;
 use super::setup::{Loaded, install_crypto};
-use crate::clock::{Clock, FileClock, SystemClock};
+use crate::clock::{Clock, FileClock, SteeredClock, SystemClock};
 use crate::config::{OperatorConfig, WebConfig};
 use crate::daemon::{Database, IDLE, Identity, Metrics, Reloading, Reread, Service, StopSignal};
 use crate::delivery::UnsubscribeKey;
@@ -43,7 +43,7 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     log::init()?;
     install_crypto();
     let loaded = Loaded::read(global)?;
-    let (clock, idle) = clock()?;
+    let (test_clock, idle) = clock()?;
     let (ledger, history) = (loaded.ledger()?, loaded.config.web.listen.map(|_| loaded.history()).transpose()?);
     let at = loaded.database(global)?;
     let files = loaded.files(&at);
@@ -63,6 +63,13 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     let operator = loaded.operator()?.map(Arc::new);
     let lock = DaemonLock::acquire(&files)?;
     let store = Store::open(&at)?;
+    // Daemons on one server share its time, except in tests that have their own.
+    let steered = if test_clock.is_none() { store.time()?.map(SteeredClock::at).map(Arc::new) } else { None };
+    let clock: Arc<dyn Clock> = match (test_clock, &steered) {
+        (Some(clock), _) => clock,
+        (None, Some(steered)) => Arc::<SteeredClock>::clone(steered),
+        (None, None) => Arc::new(SystemClock),
+    };
     settings.polling.feed = loaded.feed(store.last_generated(&settings.polling.feed.url().to_string())?)?;
     let work = history.is_some().then(|| Store::open_reader(&at).map(Work::new)).transpose()?;
     let identity = Identity { database: files, configuration: loaded.path.clone() };
@@ -77,7 +84,20 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(async {
         let (stop, reloading) = (StopSignal::from_process()?, Reloading::from_process(reread)?);
-        let service = Service { identity, settings, reloading, ledger, operator, database, clock, idle, watching, metrics };
+        let service = Service {
+            identity,
+            settings,
+            reloading,
+            ledger,
+            operator,
+            database,
+            location: at,
+            steered,
+            clock,
+            idle,
+            watching,
+            metrics,
+        };
         let Some((listen, web)) = pages else { return Ok(Box::pin(service.run(stop)).await?) };
         let server = Server::bind(listen, Limits::default()).await.map_err(|fault| {
             let at = loaded.at("web.listen");
@@ -146,12 +166,12 @@ fn reread(global: &Global, running: &Running) -> Result<Reread, Failure> {
     Ok(Reread { settings: loaded.settings(|| running.key())?, restart })
 }
 
-/// The time, and how long a stage may sleep by it.
-fn clock() -> Result<(Arc<dyn Clock>, Span), Failure> {
-    let Some(path) = std::env::var_os(TEST_CLOCK) else { return Ok((Arc::new(SystemClock), IDLE)) };
+/// The clock of a test, if this is one, and how long a stage may sleep by it.
+fn clock() -> Result<(Option<Arc<dyn Clock>>, Span), Failure> {
+    let Some(path) = std::env::var_os(TEST_CLOCK) else { return Ok((None, IDLE)) };
     let path = Path::new(&path);
     let about = |fault| anyhow::anyhow!("${TEST_CLOCK}: cannot read the time from {}: {fault}", path.display());
     let clock = FileClock::open(path).map_err(about).blame(Blame::Usage)?;
     tracing::warn!("the time comes from {}, not from the system: this is a test", path.display());
-    Ok((Arc::new(clock), TEST_IDLE))
+    Ok((Some(Arc::new(clock)), TEST_IDLE))
 }

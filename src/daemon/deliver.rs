@@ -97,7 +97,7 @@ impl Deliverer {
             database,
             delivery,
             clock,
-            owner: format!("process {}", std::process::id()),
+            owner: format!("process {} ({:016x})", std::process::id(), random()),
             channels: Channels::new(egress),
             attempts: JoinSet::new(),
             lined_up: LinedUp::default(),

@@ -36,11 +36,15 @@ impl Ingester {
         is_other
     }
 
-    /// Polls once, and closes a gap if there is one. `None`: the feed has not changed.
+    /// Polls once, and closes a gap if there is one. `None`: the feed has not changed. Of several daemons one polls.
     ///
     /// # Errors
-    /// [`DaemonError`] if the feed cannot be read or its content not recorded; the next poll shows the same again.
+    /// [`DaemonError`] if another daemon polls, the feed cannot be read or its content not recorded; the next poll shows the same
+    /// again.
     pub async fn poll(&mut self) -> Result<Option<Ingested>, DaemonError> {
+        if !self.database.with(Store::polls).await? {
+            return Err(DaemonError::PollsElsewhere);
+        }
         let now = self.clock.now();
         let polled = self.feed.poll(now).await?;
         let state = self.state().await?;

@@ -55,6 +55,8 @@ pub enum DaemonError {
     Feed(#[from] crate::feed::FeedError),
     #[error(transparent)]
     Store(#[from] crate::store::StoreError),
+    #[error("another daemon on this database polls")]
+    PollsElsewhere,
     #[error("the poll, with all that belongs to it, took longer than {0} and is given up")]
     Slow(crate::time::Span),
     #[error("cannot listen for signals")]

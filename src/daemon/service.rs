@@ -15,10 +15,10 @@ use super::{
     DaemonError, Database, Deliverer, Dispatched, Ingester, Metrics, Notifier, Operator, dispatch, systemd, with_causes,
 };
 use crate::backoff;
-use crate::clock::{Clock, Stopwatch};
+use crate::clock::{Clock, SteeredClock, Stopwatch};
 use crate::freshness::Freshness;
 use crate::plan::Release;
-use crate::store::{FromBackup, Ingested, Store, StoreError};
+use crate::store::{FromBackup, Ingested, Location, Nudge, Store, StoreError};
 use crate::time::{Span, Timestamp};
 
 /// The longest that a stage sleeps: changes by the command line are found within it.
@@ -44,6 +44,10 @@ pub struct Service {
     pub operator: Option<Arc<Operator>>,
     pub database: Database,
     pub clock: Arc<dyn Clock>,
+    /// Where the database is.
+    pub location: Location,
+    /// The clock that follows the server's, where there is one and it tells the time.
+    pub steered: Option<Arc<SteeredClock>>,
     /// The longest that a stage sleeps: [`IDLE`], or less where the clock does not go as fast as the system's.
     pub idle: Span,
     /// Which feed is watched; it is told of another.
@@ -58,7 +62,7 @@ pub(super) struct Shared {
     pub vitals: Vitals,
     pub metrics: Arc<Metrics>,
     idle: Span,
-    nudges: Nudges,
+    nudges: Arc<Nudges>,
 }
 
 /// Tells the stages to stop.
@@ -155,14 +159,32 @@ impl Service {
     /// # Errors
     /// [`DaemonError::Store`] if the database does not work at the start. Later faults are logged and survived.
     pub async fn run(self, stop: StopSignal) -> Result<(), DaemonError> {
-        let Service { identity, settings, reloading, ledger, operator, database, clock, idle, watching, metrics } = self;
+        let Service {
+            identity,
+            settings,
+            reloading,
+            ledger,
+            operator,
+            database,
+            location,
+            steered,
+            clock,
+            idle,
+            watching,
+            metrics,
+        } = self;
         prepare(&database, operator.as_deref(), clock.now()).await?;
         let stages = if operator.is_some() { &Stage::ALL[..] } else { &Stage::WITHOUT_NOTICES };
         let vitals = Vitals::new(identity, stages, database.clone(), Arc::clone(&clock), watching.subscribe());
         // Where signs of life are wanted more often than stages wake up, they wake up more often.
         let idle = systemd::watchdog().map_or(idle, |within| idle.min(Span::from_ticks(within.ticks() / 4)));
-        let shared =
-            Shared { database: database.clone(), clock: Arc::clone(&clock), vitals, metrics, idle, nudges: Nudges::default() };
+        let nudges = Arc::<Nudges>::default();
+        let others = Arc::clone(&nudges);
+        let _listening = Store::listen(&location, move |nudge| match nudge {
+            Nudge::Dispatch => others.dispatch.notify_one(),
+            Nudge::Deliver => others.deliver.notify_one(),
+        });
+        let shared = Shared { database: database.clone(), clock: Arc::clone(&clock), vitals, metrics, idle, nudges };
         let Settings { polling, sending } = settings;
         let deliverer = Deliverer::with_limits(database.clone(), sending.delivery, Arc::clone(&clock), sending.egress);
         let mut deliverer = deliverer.counting(Arc::clone(&shared.metrics));
@@ -182,6 +204,7 @@ impl Service {
         tokio::join!(
             keep_ingesting(&shared, ingesting, polling, stop.clone()),
             keep_dispatching(&shared, stop.clone()),
+            keep_time(&shared, steered, stop.clone()),
             keep_pruning(&shared.database, &*shared.clock, ledger, stop.clone()),
             keep_noticing(&shared, notifier, stop.clone()),
             keep_delivering(&shared, deliverer, sending, stop.clone()),
@@ -190,6 +213,18 @@ impl Service {
         shared.vitals.stopped().await;
         tracing::info!("throttler stopped");
         Ok(())
+    }
+}
+
+/// Keeps the clock at the server's time, so that daemons on machines whose clocks differ share one.
+async fn keep_time(shared: &Shared, steered: Option<Arc<SteeredClock>>, mut stop: StopSignal) {
+    let Some(steered) = steered else { return };
+    while stop.sleep(shared.idle).await {
+        let asked = shared.database.with(|store| Ok((store.time()?, Stopwatch::start()))).await;
+        // A server that fails is told of by whoever needs it; the clock goes on meanwhile.
+        if let Ok((Some(at), since)) = asked {
+            steered.steer(at, since);
+        }
     }
 }
 
@@ -286,6 +321,12 @@ impl Ingesting {
                 }
                 log_ingested(brought);
                 shared.nudges.dispatch.notify_one();
+                self.poll
+            }
+            Err(DaemonError::PollsElsewhere) => {
+                self.failures = 0;
+                self.trouble.is_over();
+                tracing::debug!(target: INGEST, "another daemon polls");
                 self.poll
             }
             // The feed is not to blame, and shows the same again.

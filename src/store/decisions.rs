@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use serde::Serialize;
 
 use super::rows::{At, Json, Word, optional_at};
+use super::shared::{self, Nudge, Share};
 use super::sql::{self, OptionalExtension, Transaction, params};
 use super::subscribers::{StoredSubscriber, SubscriberKey, read_limiter, read_subscriber};
 use super::{Store, StoreError, queries, step};
@@ -29,11 +30,11 @@ pub struct DispatchTask {
     pub event: Event,
     first_seen_at: Timestamp,
     /// When it was last revised, and subscribers were to be asked.
-    changed_at: Timestamp,
+    pub(super) changed_at: Timestamp,
     baseline: bool,
     /// Whether it was to be confirmed, and was not in time.
     pub unconfirmed: bool,
-    from: i64,
+    pub(super) from: i64,
 }
 
 /// A subscriber who is asked: interested, active, and not yet decided on this event.
@@ -98,12 +99,18 @@ impl Store {
         now: Timestamp,
         mut decide: impl FnMut(Candidate<'_>, &Event) -> Plan,
     ) -> Result<Chunk, StoreError> {
-        let begin = self.connection.begin();
+        shared::share_out(&self.connection, task, CHUNK)?;
+        let begin = self.connection.begin_beside_others();
         let transaction = begin.map_err(step("begin a decision"))?;
-        let stored = next_subscribers(&transaction, task)?;
+        let Some(share) = shared::claim_share(&transaction, task)? else {
+            drop(transaction);
+            shared::close_event(&self.connection, task)?;
+            return Ok(Chunk { more: true, ..Chunk::default() });
+        };
+        let stored = next_subscribers(&transaction, share)?;
         let mut chunk = Chunk { more: stored.len() == usize::try_from(CHUNK).unwrap_or(usize::MAX), ..Chunk::default() };
         let next = stored.last().map(|(key, ..)| key.0 + 1);
-        let decided = decided_subscribers(&transaction, task, next)?;
+        let decided = decided_subscribers(&transaction, task, share, next)?;
         for (key, name, stored) in stored {
             if decided.contains(&key.0) {
                 continue;
@@ -139,12 +146,10 @@ impl Store {
             chunk.count(plan.outcome, Some(algorithm));
             chunk.decided.push((name, plan));
         }
-        transaction
-            .execute(
-                "UPDATE events SET dispatch_from = ?2 WHERE event_key = ?1",
-                params![task.event_key, next.filter(|_| chunk.more)],
-            )
-            .map_err(step("record how far an event is decided"))?;
+        shared::close_share(&transaction, task, share, next.filter(|_| chunk.more))?;
+        if chunk.decided.iter().any(|(_, plan)| plan.message.is_some()) {
+            shared::nudge(&transaction, Nudge::Deliver)?;
+        }
         transaction.commit().map_err(step("commit the decisions"))?;
         Ok(chunk)
     }
@@ -240,10 +245,10 @@ pub(super) fn carried(limiter: Option<Limiter>, subscriber: &Subscriber, now: Ti
 type Candidates = Vec<(SubscriberKey, String, sql::Result<StoredSubscriber>)>;
 
 /// The next chunk of active subscribers.
-fn next_subscribers(transaction: &Transaction<'_>, task: &DispatchTask) -> Result<Candidates, StoreError> {
+fn next_subscribers(transaction: &Transaction<'_>, share: Share) -> Result<Candidates, StoreError> {
     let read = || -> sql::Result<Vec<_>> {
         let mut statement = transaction.prepare_cached(queries::CANDIDATES)?;
-        let rows = statement.query_map(params![task.from, CHUNK], |row| {
+        let rows = statement.query_map(params![share.from, CHUNK, share.to], |row| {
             Ok((SubscriberKey(row.get("subscriber_key")?), row.get("name")?, StoredSubscriber::from_row(row)))
         })?;
         rows.collect()
@@ -252,10 +257,15 @@ fn next_subscribers(transaction: &Transaction<'_>, task: &DispatchTask) -> Resul
 }
 
 /// Of the subscribers from the task's place on and before `to`, those with a decision on the event's quake.
-fn decided_subscribers(transaction: &Transaction<'_>, task: &DispatchTask, to: Option<i64>) -> Result<HashSet<i64>, StoreError> {
+fn decided_subscribers(
+    transaction: &Transaction<'_>,
+    task: &DispatchTask,
+    share: Share,
+    to: Option<i64>,
+) -> Result<HashSet<i64>, StoreError> {
     let read = || -> sql::Result<HashSet<i64>> {
         let mut statement = transaction.prepare_cached(queries::DECIDED)?;
-        let rows = statement.query_map(params![task.event_key, task.from, to], |row| row.get(0))?;
+        let rows = statement.query_map(params![task.event_key, share.from, to], |row| row.get(0))?;
         rows.collect()
     };
     read().map_err(step("read who was decided on"))

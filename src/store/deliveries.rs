@@ -80,7 +80,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be read or written.
     pub fn claim(&mut self, claim: Claim<'_>, room: impl Fn(&Channel) -> usize) -> Result<Vec<Claimed>, StoreError> {
-        let begin = self.connection.begin();
+        let begin = self.connection.begin_beside_others();
         let transaction = begin.map_err(step("begin claiming deliveries"))?;
         let claimed = claim_within(&transaction, claim, room, Ahead::default())?;
         transaction.commit().map_err(step("commit the leases"))?;
@@ -92,7 +92,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be written; nothing is recorded then.
     pub fn settle(&mut self, owner: &str, settled: &[(i64, Settlement)], now: Timestamp) -> Result<(), StoreError> {
-        let begin = self.connection.begin();
+        let begin = self.connection.begin_beside_others();
         let transaction = begin.map_err(step("begin settling deliveries"))?;
         settle_within(&transaction, owner, settled, now)?;
         transaction.commit().map_err(step("commit the settled deliveries"))
@@ -109,7 +109,7 @@ impl Store {
         room: impl Fn(&Channel) -> usize,
         ahead: Ahead<'_>,
     ) -> Result<Vec<Claimed>, StoreError> {
-        let begin = self.connection.begin();
+        let begin = self.connection.begin_beside_others();
         let transaction = begin.map_err(step("begin settling deliveries"))?;
         settle_within(&transaction, claim.owner, settled, claim.now)?;
         let claimed = claim_within(&transaction, claim, room, ahead)?;
@@ -150,14 +150,17 @@ impl Store {
         self.connection.execute(sql, parameters).map_err(step("give up what waited too long"))
     }
 
-    /// Makes deliveries due again that an earlier process leased and did not settle: only one daemon runs on a database, so
-    /// at its start no lease is anybody's. How many there were.
+    /// Makes deliveries due again that an earlier process leased and did not settle: only one daemon runs on a database in a file,
+    /// so at its start no lease is anybody's. On a server they run out. How many there were.
     ///
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be written.
     pub fn recover_leases(&mut self, now: Timestamp) -> Result<usize, StoreError> {
         let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin recovering leases"))?;
+        if transaction.server().is_some() {
+            return Ok(0);
+        }
         let recover = |letters: Letters| {
             let table = letters.table();
             let sql =
@@ -280,8 +283,10 @@ impl Letters {
 /// Makes messages due again whose leases ran out: how many.
 pub(super) fn take_back_leases(transaction: &Transaction<'_>, letters: Letters, now: Timestamp) -> Result<usize, StoreError> {
     let sql = format!(
-        "UPDATE {} SET status = 'due', lease_owner = NULL, lease_until = NULL WHERE status = 'leased' AND lease_until <= ?1",
-        letters.table()
+        "UPDATE {table} SET status = 'due', lease_owner = NULL, lease_until = NULL WHERE status = 'leased' AND lease_until <= ?1
+         /*+ AND delivery_key IN (SELECT delivery_key FROM {table} WHERE status = 'leased' AND lease_until <= ?1
+                                  ORDER BY delivery_key FOR UPDATE SKIP LOCKED)*/",
+        table = letters.table()
     );
     let taken_back = transaction.prepare_cached(&sql).and_then(|mut statement| statement.execute([At(now)]));
     taken_back.map_err(step("take back leases that ran out"))
@@ -366,7 +371,9 @@ impl Best {
         if left == 0 {
             return Ok(());
         }
-        let mut rows = due.query(named_params! { ":channel": channel.as_str(), ":now": At(now) })?;
+        let mut rows = due.query(
+            named_params! { ":channel": channel.as_str(), ":now": At(now), ":most": i64::try_from(left).unwrap_or(i64::MAX) },
+        )?;
         while left > 0
             && let Some(row) = rows.next()?
         {

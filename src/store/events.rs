@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::rows::{At, Json, Word};
+use super::shared::{self, Nudge};
 use super::sql::{Connection, OptionalExtension, Transaction, named_params, params};
 use super::{Store, StoreError, confirmations, queries, step, unlinked};
 use crate::event::{Event, Magnitude};
@@ -49,6 +50,7 @@ impl Store {
     ) -> Result<Ingested, StoreError> {
         let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin recording events"))?;
+        shared::still_polls(&transaction)?;
         let first_poll: bool = transaction
             .query_row("SELECT polled_at IS NULL FROM installation", [], |row| row.get(0))
             .map_err(step("read the state of the feed"))?;
@@ -64,6 +66,9 @@ impl Store {
                 params![feed_url, generated_at.map(At), At(now)],
             )
             .map_err(step("record the poll"))?;
+        if ingested.to_dispatch > 0 {
+            shared::nudge(&transaction, Nudge::Dispatch)?;
+        }
         transaction.commit().map_err(step("commit the poll"))?;
         Ok(ingested)
     }

@@ -20,6 +20,7 @@ mod queries;
 mod report;
 mod rows;
 mod server;
+mod shared;
 mod sql;
 mod status;
 mod subscribers;
@@ -53,6 +54,7 @@ pub use overview::{MessageMoment, Quake};
 pub use prune::{PruneCursor, Pruned};
 pub use report::SubscriberReport;
 pub use server::{ServerUrl, ServerUrlError};
+pub use shared::{Listening, Nudge};
 pub use sql::Error as SqlError;
 pub use status::{Backlog, StoreStatus};
 pub use subscribers::{StoredSubscriber, SubscriberKey};
@@ -116,6 +118,8 @@ pub enum StoreError {
     MigrateServer { url: String, source: SqlError },
     #[error("the database {path} is not brought to the current schema, because it cannot be copied to {copy} before")]
     CopyBefore { path: PathBuf, copy: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
+    #[error("another daemon polls now: this one was stopped or cut off for a while, and what it brought is not recorded")]
+    PollsNoMore,
     #[error("cannot {step}")]
     Sql { step: &'static str, source: SqlError },
     #[error(
@@ -223,18 +227,14 @@ impl Store {
         Ok(store)
     }
 
-    /// Whether the database can be used as it is, without changing anything; a file that is not there yet can.
+    /// Whether the database can be used as it is, without changing anything; a file is not looked into.
     ///
     /// # Errors
     /// As [`Store::open`].
     pub fn check(at: &Location) -> Result<(), StoreError> {
         match at {
-            Location::File(path) if !path.exists() => Ok(()),
-            Location::File(path) => {
-                let wrap = |source| StoreError::Open { path: path.clone(), source };
-                let connection = rusqlite::Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(wrap)?;
-                upgrade::schema_version(&connection, path).map(|_| ())
-            }
+            // To look into one would leave files beside it that are whoever's looks.
+            Location::File(_) => Ok(()),
             Location::Server(url) => upgrade::check_server(url),
         }
     }

@@ -33,7 +33,8 @@ pub(super) const NEXT_DISPATCH: &str = "SELECT e.event_key, e.body, q.first_seen
 
 /// The next active subscribers.
 pub(super) const CANDIDATES: &str = "SELECT * FROM subscribers
-    WHERE subscriber_key >= ?1 AND standing = 'active' AND removed_at IS NULL ORDER BY subscriber_key LIMIT ?2";
+    WHERE subscriber_key >= ?1 AND subscriber_key < ?3 AND standing = 'active' AND removed_at IS NULL
+    ORDER BY subscriber_key LIMIT ?2";
 
 /// The subscribers in a range with a decision on an event's quake.
 pub(super) const DECIDED: &str = concat!(
@@ -131,7 +132,7 @@ pub(super) const NEXT_CHANNEL: &str = "SELECT channel FROM outbox WHERE status =
 pub(super) const DUE: &str = "SELECT o.delivery_key, o.magnitude, o.due_at
     FROM outbox AS o CROSS JOIN subscribers AS s USING (subscriber_key)
     WHERE o.channel = :channel AND o.status = 'due' AND o.due_at <= :now AND s.standing = 'active' AND s.removed_at IS NULL
-    ORDER BY o.magnitude DESC NULLS LAST, o.due_at";
+    ORDER BY o.magnitude DESC NULLS LAST, o.due_at LIMIT :most/*+ FOR UPDATE OF o SKIP LOCKED*/";
 
 /// All that is needed to attempt a delivery.
 pub(super) const CLAIMED: &str = "SELECT o.delivery_key, o.channel, o.alert, o.attempts,

@@ -3,7 +3,7 @@
 
 use super::decisions::{CHUNK, Candidate, carried, write_limiter, write_message};
 use super::rows::{At, Json, Word};
-use super::sql::{self, OptionalExtension, Transaction, named_params, params};
+use super::sql::{self, Connection, OptionalExtension, Transaction, named_params, params};
 use super::subscribers::{StoredSubscriber, SubscriberKey, read_subscriber};
 use super::{Store, StoreError, queries, step};
 use crate::alert::First;
@@ -56,19 +56,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be read.
     pub fn next_update(&self) -> Result<Option<UpdateTask>, StoreError> {
-        let task = self.connection.prepare_cached(queries::NEXT_UPDATE).and_then(|mut statement| {
-            statement
-                .query_row([], |row| {
-                    Ok(UpdateTask {
-                        event_key: row.get("event_key")?,
-                        event: row.get::<_, Json<Event>>("body")?.0,
-                        revision: row.get::<_, At>("revision")?.0,
-                        from: row.get("update_from")?,
-                    })
-                })
-                .optional()
-        });
-        task.map_err(step("find the next update to tell"))
+        read_task(&self.connection)
     }
 
     /// Decides on telling the task's version to its next chunk of subscribers, calling `decide` for each who is to hear.
@@ -83,6 +71,13 @@ impl Store {
     ) -> Result<UpdateChunk, StoreError> {
         let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin telling of an update"))?;
+        // Another daemon may have been quicker, or a newer version have come.
+        let now_next = read_task(&transaction)?;
+        if now_next.is_none_or(|now_next| {
+            (now_next.event_key, now_next.revision, now_next.from) != (task.event_key, task.revision, task.from)
+        }) {
+            return Ok(UpdateChunk::default());
+        }
         let listeners = listeners(&transaction, task)?;
         let mut chunk = UpdateChunk::default();
         let next = listeners.last().map(|(key, ..)| key.0 + 1);
@@ -166,6 +161,18 @@ impl Store {
         transaction.commit().map_err(step("commit the update"))?;
         Ok(told)
     }
+}
+
+fn read_task(connection: &Connection) -> Result<Option<UpdateTask>, StoreError> {
+    let task = connection.query_row(queries::NEXT_UPDATE, [], |row| {
+        Ok(UpdateTask {
+            event_key: row.get("event_key")?,
+            event: row.get::<_, Json<Event>>("body")?.0,
+            revision: row.get::<_, At>("revision")?.0,
+            from: row.get("update_from")?,
+        })
+    });
+    task.optional().map_err(step("find the next update to tell"))
 }
 
 /// The newest version of an event, for one subscriber.

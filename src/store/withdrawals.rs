@@ -2,6 +2,7 @@
 
 use super::events::{absorb, write_ids, write_revision};
 use super::rows::{At, Json};
+use super::shared;
 use super::sql::{OptionalExtension, Transaction, params};
 use super::unlinked::another_solution;
 use super::{Store, StoreError, queries, step};
@@ -21,6 +22,7 @@ impl Store {
     pub fn withdraw(&mut self, id: &EventId, now: Timestamp) -> Result<bool, StoreError> {
         let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin withdrawing an event"))?;
+        shared::still_polls(&transaction)?;
         let withdrawn = withdraw(&transaction, id, now)?;
         transaction.commit().map_err(step("commit a withdrawal"))?;
         Ok(withdrawn)

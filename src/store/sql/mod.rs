@@ -2,6 +2,7 @@
 //! values and parameters are those of both. The texts are the dialect that both have in common; where they differ, `dialect` says how.
 
 mod dialect;
+pub(super) mod listen;
 mod params;
 mod postgres;
 mod row;

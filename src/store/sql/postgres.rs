@@ -21,6 +21,8 @@ use crate::store::server::{SETTINGS, ServerUrl};
 
 /// Statements that a session keeps prepared; they are known texts, so that there are never many more.
 const MAX_PREPARED: usize = 256;
+/// Where sessions tell each other what there is to do.
+pub(super) const CHANNEL: &str = "throttler";
 /// Of the two numbers that name a lock the first says what is locked, the second in which schema.
 const WRITING: i32 = 0x7468_7201;
 const POLLING: i32 = 0x7468_7202;
@@ -219,6 +221,16 @@ impl Session {
         Ok(polls)
     }
 
+    /// The same without asking the server: within a transaction a session that was lost has failed.
+    pub fn still_polls(&self) -> bool {
+        self.opened.borrow().polls
+    }
+
+    /// Tells the other sessions of this schema.
+    pub fn notify(&self, word: &str) -> Result<()> {
+        self.batch_as_it_is(&format!("SELECT pg_notify('{CHANNEL}', current_schema() || ' {word}')"))
+    }
+
     /// What ends the statement that runs, from another thread.
     pub fn canceller(&self) -> Cancel {
         Cancel { token: self.opened.borrow().client.cancel_token(), url: Arc::clone(&self.url) }
@@ -279,7 +291,7 @@ fn connect(url: &ServerUrl) -> Result<Client> {
 }
 
 /// The thread of all sessions' traffic.
-fn runtime() -> &'static Runtime {
+pub(super) fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| {
         let mut builder = Builder::new_multi_thread();
