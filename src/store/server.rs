@@ -23,9 +23,9 @@ const PROBES: u32 = 3;
 const UNACKNOWLEDGED: Duration = Duration::from_secs(20);
 
 /// What each session asks for. A holder of locks that does not go on, stopped or cut off, loses them; waiting for one has an end.
-pub(super) const SETTINGS: &str =
-    "SET idle_in_transaction_session_timeout = '15s'; SET idle_session_timeout = '60s'; SET lock_timeout = '60s';
-    SET client_min_messages = warning; SET synchronous_commit = on";
+/// The address may have other `options`.
+const OPTIONS: &str = "-c idle_in_transaction_session_timeout=15s -c idle_session_timeout=60s -c lock_timeout=60s \
+    -c client_min_messages=warning";
 
 /// The address of a database on a server. Its password is never shown.
 #[derive(Clone)]
@@ -75,6 +75,8 @@ impl FromStr for ServerUrl {
         }
         config.connect_timeout(CONNECT_TIMEOUT).keepalives_idle(SILENCE).keepalives_interval(SILENCE / PROBES);
         config.keepalives_retries(PROBES).tcp_user_timeout(UNACKNOWLEDGED).application_name("throttler");
+        let options = config.get_options().unwrap_or_default().to_owned();
+        config.options(format!("{OPTIONS} {options}"));
         // Without another word nothing leaves this machine in the clear, and nothing is enciphered that does not.
         if rest.iter().all(|(key, _)| key != "sslmode") {
             config.ssl_mode(if config.get_hosts().iter().all(is_here) { SslMode::Disable } else { SslMode::Require });

@@ -114,7 +114,9 @@ pub(super) fn close_share(
     share: Share,
     next: Option<i64>,
 ) -> Result<(), StoreError> {
-    let done = match (transaction.server(), next) {
+    // What lies beyond is another part.
+    let within = next.filter(|next| *next < share.to);
+    let done = match (transaction.server(), within) {
         (None, _) => {
             transaction.execute("UPDATE events SET dispatch_from = ?2 WHERE event_key = ?1", params![task.event_key, next])
         }

@@ -16,8 +16,10 @@ use throttler::time::{Span, Timestamp};
 
 use course::{Course, Killing};
 use failing::Receivers;
-use fifty::{SUBSCRIBERS, fifty};
+use fifty::{SUBSCRIBERS, as_many, fifty};
 use versions::{Version, versions};
+
+use crate::server::{missing, server};
 
 const FROM: &str = "2025-07-29T12:00:00Z";
 const TO: &str = "2025-07-31T12:00:00Z";
@@ -59,7 +61,7 @@ fn matched(versions: &[Version], subscribers: &[Subscriber]) -> BTreeSet<String>
     let shown: Vec<_> = versions.iter().filter(|version| !version.event.is_withdrawn()).collect();
     let pairs = subscribers.iter().flat_map(|subscriber| {
         let matching = shown.iter().filter(|version| subscriber.interest.matches(&version.event));
-        matching.map(|version| format!("Text(\"{}\") Text(\"{}\") ", subscriber.name, version.event.id.as_str()))
+        matching.map(|version| format!("{} {} ", subscriber.name, version.event.id.as_str()))
     });
     pairs.collect()
 }
@@ -107,7 +109,7 @@ async fn killed_at_random_moments_it_ends_as_if_nothing_had_happened() {
         assert!(row.starts_with(pair.as_str()), "expected {pair}, found {row}");
     }
     // Every message delivered, and to receivers that drop repeats once.
-    assert!(left["messages"].iter().all(|row| row.contains("Text(\"delivered\")")), "{:#?}", left["messages"]);
+    assert!(left["messages"].iter().all(|row| row.contains(" delivered ")), "{:#?}", left["messages"]);
     let attempts = killed.attempts();
     killed.receivers.seen(|seen| {
         assert_eq!(seen.wrong, BTreeSet::new());
@@ -141,6 +143,65 @@ async fn killed_at_random_moments_it_ends_as_if_nothing_had_happened() {
             seen.failures,
             seconds(between.since(started)),
             seconds(SystemClock.now().since(between)),
+        );
+    });
+}
+
+/// Three daemons on one server, one of which is killed or stopped for longer than a lease, all of which lose their sessions or
+/// their server: the ledger is that of one daemon on a file that nobody disturbs. `THROTTLER_KILLS` as above;
+/// `THROTTLER_SUBSCRIBERS` for more than fifty.
+#[tokio::test(flavor = "multi_thread")]
+async fn several_daemons_on_one_server_end_as_one_on_a_file() {
+    if let Some(why) = missing() {
+        println!("{why}");
+        return;
+    }
+    let kills = asked("THROTTLER_KILLS");
+    let (from, to) = if kills.is_some() { (FROM, TO) } else { (FEW_FROM, FEW_TO) };
+    let kills = kills.unwrap_or(FEW_KILLS);
+    let count = asked("THROTTLER_SUBSCRIBERS").map_or(SUBSCRIBERS, |count| usize::try_from(count).expect("a count"));
+    let seed = Seed(asked("THROTTLER_SEED").unwrap_or(SEED));
+    let (from, to): (Timestamp, Timestamp) = (from.parse().expect("a time"), to.parse().expect("a time"));
+    let (_, versions) = versions(from, to, SEED);
+
+    let receivers = Receivers::start(None);
+    let subscribers = as_many(count, &receivers.ports);
+    let mut alone = Course::new(from, &versions, receivers, &subscribers, Killing { kills: 0, chance: Chance(0) });
+    let expected = tokio::task::block_in_place(|| {
+        alone.run();
+        alone.left()
+    });
+
+    let receivers = Receivers::start(Some(seed.0));
+    let subscribers = as_many(count, &receivers.ports);
+    let killing = Killing { kills, chance: Chance(seed.0) };
+    let (left, undelivered, attempts, several) = tokio::task::block_in_place(|| {
+        let mut several = Course::on_server(from, &versions, receivers, &subscribers, killing, (3, server()));
+        several.run();
+        (several.left(), several.undelivered(), several.attempts(), several)
+    });
+    assert_eq!(undelivered, Vec::<String>::new());
+    for (table, expected) in &expected {
+        let found = &left[table];
+        for (found, expected) in found.iter().zip(expected) {
+            assert_eq!(found, expected, "{table}");
+        }
+        assert_eq!(found.len(), expected.len(), "{table}");
+    }
+    several.receivers.seen(|seen| {
+        assert_eq!(seen.wrong, BTreeSet::new());
+        assert_eq!(seen.accepted.keys().collect::<BTreeSet<_>>(), attempts.keys().collect(), "accepted, and admitted");
+        for (id, arrived) in &seen.arrived {
+            assert!(*arrived <= attempts[id], "{id} arrived {arrived} times in {} attempts", attempts[id]);
+        }
+        println!(
+            "{count} subscribers, {} decisions, {} messages, {} repeats after acceptance, {} of them may come from receivers \
+             that did not answer; {:?}",
+            left["decisions"].len(),
+            left["messages"].len(),
+            seen.repeats(),
+            seen.silent,
+            several.found
         );
     });
 }

@@ -24,6 +24,9 @@ mod questions;
 mod receiver;
 mod report;
 mod retention;
+#[path = "../pipeline/server.rs"]
+#[allow(dead_code, reason = "most of it is for the tests of the pipeline")]
+mod server;
 mod service;
 #[path = "../delivery/smtp_server.rs"]
 #[allow(dead_code, reason = "its faults are for the tests of delivery")]

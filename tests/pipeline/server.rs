@@ -63,11 +63,13 @@ impl Server {
         init.args(["--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "-D"]).arg(&data);
         let done = init.stdin(Stdio::null()).output().expect("initdb");
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        // Whoever stops the server alone sees it start again.
         let script = r#"
             directory=$1; shift
-            "$@" >"$directory/log" 2>&1 & server=$!
+            (while [ ! -e "$directory/over" ]; do "$@" >>"$directory/log" 2>&1; done) & loop=$!
             read -r _
-            kill -QUIT $server; wait $server
+            : >"$directory/over"
+            kill -QUIT "$(head -n 1 "$directory/data/postmaster.pid")"; wait $loop
             rm -rf "$directory"
         "#;
         let mut watcher = as_whom(Path::new("/bin/sh"));
@@ -95,6 +97,13 @@ impl Server {
         panic!("{}", fs::read_to_string(self.directory.join("log")).unwrap_or_default());
     }
 
+    /// Has it break off all it does, and start again.
+    pub fn crash(&self) {
+        let text = fs::read_to_string(self.directory.join("data/postmaster.pid")).expect("its process");
+        let process = text.lines().next().expect("a process");
+        assert!(Command::new("kill").args(["-QUIT", process]).status().expect("kill").success());
+    }
+
     /// The address of a schema of its own.
     pub fn schema(&self) -> String {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -109,6 +118,51 @@ impl Server {
     }
 }
 
+/// A connection that asks again and again, also after the server was gone.
+pub struct Asker {
+    url: String,
+    runtime: tokio::runtime::Runtime,
+    client: Option<tokio_postgres::Client>,
+}
+
+impl Asker {
+    pub fn new(url: &str) -> Asker {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+        Asker { url: url.to_owned(), runtime, client: None }
+    }
+
+    /// As [`ask`], and `None` where nobody answers.
+    pub fn rows(&mut self, sql: &str) -> Option<Vec<Vec<String>>> {
+        let (url, client) = (&self.url, self.client.take());
+        let answered = self.runtime.block_on(async {
+            let client = match client {
+                Some(client) => client,
+                None => {
+                    let (client, connection) = tokio_postgres::connect(url, NoTls).await.ok()?;
+                    tokio::spawn(async move { drop(connection.await) });
+                    client
+                }
+            };
+            match client.simple_query(sql).await {
+                Ok(answers) => Some((client, answers)),
+                Err(fault) if fault.is_closed() || fault.code().is_some_and(|code| code.code().starts_with("57P")) => None,
+                Err(fault) => panic!("{sql}: {fault:?}"),
+            }
+        });
+        let (client, answers) = answered?;
+        self.client = Some(client);
+        Some(texts(answers))
+    }
+}
+
+fn texts(answers: Vec<SimpleQueryMessage>) -> Vec<Vec<String>> {
+    let rows = answers.into_iter().filter_map(|answer| match answer {
+        SimpleQueryMessage::Row(row) => Some((0..row.len()).map(|at| row.get(at).unwrap_or_default().to_owned()).collect()),
+        _ => None,
+    });
+    rows.collect()
+}
+
 /// What a server answers, as text; nothing is an empty one.
 pub fn ask(url: &str, sql: &str) -> Vec<Vec<String>> {
     let (url, sql) = (url.to_owned(), sql.to_owned());
@@ -118,14 +172,7 @@ pub fn ask(url: &str, sql: &str) -> Vec<Vec<String>> {
         runtime.block_on(async {
             let (client, connection) = tokio_postgres::connect(&url, NoTls).await.expect(&url);
             tokio::spawn(async move { drop(connection.await) });
-            let answers = client.simple_query(&sql).await.unwrap_or_else(|fault| panic!("{sql}: {fault:?}"));
-            let rows = answers.into_iter().filter_map(|answer| match answer {
-                SimpleQueryMessage::Row(row) => {
-                    Some((0..row.len()).map(|at| row.get(at).unwrap_or_default().to_owned()).collect())
-                }
-                _ => None,
-            });
-            rows.collect()
+            texts(client.simple_query(&sql).await.unwrap_or_else(|fault| panic!("{sql}: {fault:?}")))
         })
     });
     asked.join().expect("an answer")

@@ -20,15 +20,14 @@ pub(super) enum Parameter {
 /// - Parameters have numbers: `?7` and `:name` become `$1`, `$2` … as they first appear.
 /// - `CROSS JOIN … ON` tells `SQLite` in which order to look; a server knows better, and takes it for something else.
 /// - `column -> '$.a.b'` and `->>` reach into JSON text, which a server wants to be told: `column::json #> '{a,b}'`.
-/// - `/*+ … */` is for a server alone: locks on rows, which nobody needs who is the only writer.
+/// - `/*+ … */` is for a server alone: locks on rows, which nobody needs who is the only writer. Its parameters stand elsewhere
+///   in the text too.
 pub(super) fn translate(sql: &str) -> Translated {
     let mut translated = Translated { sql: String::with_capacity(sql.len()), parameters: Vec::new() };
     let mut rest = sql;
     while let Some(first) = rest.chars().next() {
-        rest = if let Some(told) = rest.strip_prefix("/*+") {
-            let (told, after) = told.split_once("*/").unwrap_or((told, ""));
-            translated.sql.push_str(told);
-            after
+        rest = if let Some(told) = rest.strip_prefix("/*+").or_else(|| rest.strip_prefix("*/")) {
+            told
         } else if let Some(after) = rest.strip_prefix("CROSS JOIN") {
             translated.sql.push_str("JOIN");
             after
@@ -92,7 +91,7 @@ mod tests {
             ("a CROSS JOIN b ON a.c = b.c", "a JOIN b ON a.c = b.c", ""),
             ("o.alert ->> '$.content.event'", "o.alert::json #>> '{content,event}'", ""),
             ("s.settings -> '$.destination' AS d", "s.settings::json #> '{destination}' AS d", ""),
-            ("SELECT a FROM b/*+ FOR UPDATE SKIP LOCKED*/", "SELECT a FROM b FOR UPDATE SKIP LOCKED", ""),
+            ("WHERE a < ?1/*+ AND b < ?1 FOR UPDATE*/ OR c", "WHERE a < $1 AND b < $1 FOR UPDATE OR c", "?1"),
             ("é '?1' a::text", "é '?1' a::text", ""),
         ] {
             let translated = translate(sql);

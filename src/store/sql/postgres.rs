@@ -17,7 +17,7 @@ use tokio_postgres::{CancelToken, Client, NoTls, Row, Statement};
 use super::Beside;
 use super::dialect::{Parameter, Translated, translate};
 use super::params::Bound;
-use crate::store::server::{SETTINGS, ServerUrl};
+use crate::store::server::ServerUrl;
 
 /// Statements that a session keeps prepared; they are known texts, so that there are never many more.
 const MAX_PREPARED: usize = 256;
@@ -282,12 +282,10 @@ fn connect(url: &ServerUrl) -> Result<Client> {
             }
         })
     });
-    let client = match wait(connecting) {
-        Ok(connected) => connected?,
+    match wait(connecting) {
+        Ok(connected) => Ok(connected?),
         Err(fault) => std::panic::resume_unwind(fault.into_panic()),
-    };
-    wait(client.batch_execute(SETTINGS))?;
-    Ok(client)
+    }
 }
 
 /// The thread of all sessions' traffic.

@@ -7,10 +7,11 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, Params};
+use rusqlite::types::Value;
+use rusqlite::{Connection, OpenFlags};
 use serde_json::json;
 use throttler::delivery::WebhookSecret;
-use throttler::store::Store;
+use throttler::store::{Location, ServerUrl, Store};
 use throttler::subscriber::Subscriber;
 use throttler::time::{Span, Timestamp};
 
@@ -19,6 +20,7 @@ use super::failing::{RECEIVERS, Receivers};
 use super::versions::Version;
 use crate::daemon::Daemon;
 use crate::place::Place;
+use crate::server::{Asker, Server};
 
 /// The feed shows what is no older, as a short feed does.
 const FEED_SPAN: Span = Span::from_seconds(1_800);
@@ -30,6 +32,8 @@ const LONGEST_DOWN: Span = Span::from_seconds(21_600);
 const LOOKS: u32 = 15;
 /// So often is looked for a request under way, of which there need not be one.
 const LOOKS_FOR_REQUEST: u32 = 200;
+/// A daemon that is stopped goes on after so long, by the clock: its leases have run out by then.
+const STOPPED_FOR: Span = Span::from_seconds(400);
 
 /// How often to kill, and the chance that says when.
 pub struct Killing {
@@ -48,6 +52,11 @@ pub struct Found {
     pub leases: u64,
     /// Kills of a daemon that was starting.
     pub starting: u64,
+    /// Of several daemons on a server: how often one was stopped for longer than a lease, and how often all sessions, or the
+    /// server, ended.
+    pub stopped: u64,
+    pub cut_off: u64,
+    pub crashes: u64,
 }
 
 pub struct Course<'a> {
@@ -59,8 +68,12 @@ pub struct Course<'a> {
     pub longest_down: Span,
     /// Since when each receiver does.
     down_since: [Option<Timestamp>; RECEIVERS],
-    daemon: Option<Daemon>,
-    connection: Option<Connection>,
+    daemons: Vec<Option<Daemon>>,
+    /// Where the daemons after the first have their files.
+    others: Vec<Place>,
+    tables: Tables,
+    /// Which daemon is stopped, and since when.
+    stopped: Option<(usize, Timestamp)>,
     now: Timestamp,
     versions: &'a [Version],
     shown: usize,
@@ -79,6 +92,13 @@ fn until(what: &str, mut look: impl FnMut() -> bool) {
     panic!("it did not come to this: {what}");
 }
 
+/// The tables, as they are.
+enum Tables {
+    /// In a file, opened after the daemon.
+    File(Option<Connection>),
+    Server(Box<Asker>, &'static Server),
+}
+
 /// The database of a running daemon, or of none.
 fn open(path: &Path) -> Connection {
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE).expect("the database");
@@ -86,9 +106,9 @@ fn open(path: &Path) -> Connection {
     connection
 }
 
-fn number(connection: &Connection, sql: &str, parameters: impl Params) -> Option<i64> {
+fn number(connection: &Connection, sql: &str) -> Option<i64> {
     let mut statement = connection.prepare_cached(sql).expect(sql);
-    statement.query_row(parameters, |row| row.get(0)).expect(sql)
+    statement.query_row([], |row| row.get(0)).expect(sql)
 }
 
 impl<'a> Course<'a> {
@@ -101,29 +121,60 @@ impl<'a> Course<'a> {
         killing: Killing,
     ) -> Course<'a> {
         let place = Place::new();
-        place.write(
-            "throttler.toml",
-            // Whether two solutions are one quake is decided again at a poll, and polls come at other instants where
-            // deliveries fail.
-            &format!(
-                "[feed]\nurl = \"file://{}\"\npoll = \"20ms\"\nmin_magnitude = 4.5\nduplicate_within = \"0s\"\n\
-                 [webhook]\nallow_private = true\n",
-                place.path("feed.geojson").display()
-            ),
+        let location = Location::from(&place.path("throttler.db"));
+        Course::on(from, versions, receivers, subscribers, killing, (place, Vec::new(), location, "", Tables::File(None)))
+    }
+
+    /// The same with so many daemons on a server.
+    pub fn on_server(
+        from: Timestamp,
+        versions: &'a [Version],
+        receivers: Receivers,
+        subscribers: &[Subscriber],
+        killing: Killing,
+        (daemons, server): (usize, &'static Server),
+    ) -> Course<'a> {
+        // A daemon that is stopped is not waited for as long as it would be by default.
+        let url = server.schema() + "%20-cidle_session_timeout%3D2s%20-cidle_in_transaction_session_timeout%3D2s";
+        let location: ServerUrl = url.parse().expect("an address");
+        let others = (1..daemons).map(|_| Place::new()).collect();
+        let tables = Tables::Server(Box::new(Asker::new(&url)), server);
+        Course::on(from, versions, receivers, subscribers, killing, (Place::new(), others, location.into(), &url, tables))
+    }
+
+    fn on(
+        from: Timestamp,
+        versions: &'a [Version],
+        receivers: Receivers,
+        subscribers: &[Subscriber],
+        killing: Killing,
+        (place, others, location, url, tables): (Place, Vec<Place>, Location, &str, Tables),
+    ) -> Course<'a> {
+        let database = if url.is_empty() { String::new() } else { format!("database = \"{url}\"\n") };
+        // Whether two solutions are one quake is decided again at a poll, and polls come at other instants where deliveries fail.
+        let configuration = format!(
+            "{database}[feed]\nurl = \"file://{}\"\npoll = \"20ms\"\nmin_magnitude = 4.5\nduplicate_within = \"0s\"\n\
+             [webhook]\nallow_private = true\n",
+            place.path("feed.geojson").display()
         );
+        for place in others.iter().chain([&place]) {
+            place.write("throttler.toml", &configuration);
+        }
         let secret = WebhookSecret::generate().expect("a secret").expose();
         let added: Vec<_> = subscribers.iter().map(|subscriber| (subscriber.clone(), Some(secret.clone()))).collect();
-        let mut store = Store::open(&place.path("throttler.db")).expect("a database");
+        let mut store = Store::open(location).expect("a database");
         store.add_subscribers(&added, from).expect("subscribers");
         let mut course = Course {
+            daemons: (0..=others.len()).map(|_| None).collect(),
             place,
             receivers,
             found: Found::default(),
             stops: 0,
             longest_down: Span::ZERO,
             down_since: [None; RECEIVERS],
-            daemon: None,
-            connection: None,
+            others,
+            tables,
+            stopped: None,
             now: from,
             versions,
             shown: 0,
@@ -133,13 +184,15 @@ impl<'a> Course<'a> {
         drop(store);
         course.set_clock(from);
         course.show(0);
-        course.start();
+        for at in 0..course.daemons.len() {
+            course.start(at);
+        }
         course
     }
 
     /// To the end: all that the feed shows is decided, all that was withheld is told, all is delivered.
     pub fn run(&mut self) {
-        until("the first poll", || self.number("SELECT count(polled_at) FROM installation", []) == Some(1));
+        until("the first poll", || self.number("SELECT count(polled_at) FROM installation") == Some(1));
         loop {
             self.settle();
             let rows = self.next_of_rows();
@@ -153,70 +206,108 @@ impl<'a> Course<'a> {
                 self.show(self.shown + 1);
             }
             self.have_receivers_fail();
+            self.go_on(false);
             if self.is_to_kill() {
-                self.kill(shows);
+                if self.daemons.len() > 1 { self.disturb() } else { self.kill(shows) }
             }
         }
-        self.connection = None;
-        let daemon = self.daemon.take().expect("a daemon");
-        assert_eq!(daemon.stop().code(), Some(0));
+        self.go_on(true);
+        self.close();
+        for daemon in self.daemons.iter_mut().filter_map(Option::take) {
+            assert_eq!(daemon.stop().code(), Some(0));
+        }
     }
 
-    /// Everything that a decision left, line by line and table by table; what differs between installations is left out.
-    pub fn left(&self) -> BTreeMap<&'static str, Vec<String>> {
-        let connection = open(&self.place.path("throttler.db"));
-        let key: String = connection.query_row("SELECT key FROM installation", [], |row| row.get(0)).expect("the key");
+    /// Everything that a decision left, line by line and table by table; what differs between installations is left out, and the
+    /// numbers of rows, which are others where a transaction failed.
+    pub fn left(&mut self) -> BTreeMap<&'static str, Vec<String>> {
         let tables = [
-            ("events", "SELECT preferred_id, first_seen_at, changed_at, fate, withdrawn_at, body FROM events ORDER BY event_key"),
-            ("revisions", "SELECT event_key, seen_at, changes, body FROM revisions ORDER BY event_key, seen_at"),
+            ("events", "SELECT preferred_id, first_seen_at, changed_at, fate, withdrawn_at, body FROM events"),
+            ("revisions", "SELECT preferred_id, seen_at, changes, r.body FROM revisions AS r JOIN events USING (event_key)"),
             (
                 "decisions",
-                "SELECT name, preferred_id, decided_at, outcome, reason, refused, remaining, retry_at, alert_id
-                 FROM decisions JOIN events USING (event_key) JOIN subscribers USING (subscriber_key)
-                 LEFT JOIN outbox USING (delivery_key) ORDER BY name, event_key",
+                "SELECT name, preferred_id, d.decided_at, outcome, reason, refused, remaining, retry_at, created_at, alert
+                 FROM decisions AS d JOIN events USING (event_key)
+                 JOIN (SELECT subscriber_key, name FROM subscribers) AS s USING (subscriber_key)
+                 LEFT JOIN (SELECT delivery_key, created_at, alert FROM outbox) AS o USING (delivery_key)",
             ),
             (
                 "updates",
-                "SELECT name, event_key, revision, kind, decided_at, outcome, reason, refused, retry_at, alert_id
-                 FROM updates JOIN subscribers USING (subscriber_key) LEFT JOIN outbox USING (delivery_key)
-                 ORDER BY name, event_key, revision",
+                "SELECT name, preferred_id, revision, kind, decided_at, outcome, reason, refused, retry_at, created_at, alert
+                 FROM updates JOIN events USING (event_key)
+                 JOIN (SELECT subscriber_key, name FROM subscribers) AS s USING (subscriber_key)
+                 LEFT JOIN (SELECT delivery_key, created_at, alert FROM outbox) AS o USING (delivery_key)",
             ),
-            ("limiters", "SELECT name, standing, hex(limiter), wake_at, update_wake_at FROM subscribers ORDER BY subscriber_key"),
-            ("messages", "SELECT alert_id, magnitude, created_at, status, alert FROM outbox ORDER BY alert_id"),
+            ("limiters", "SELECT name, standing, limiter, wake_at, update_wake_at FROM subscribers"),
+            (
+                "messages",
+                "SELECT name, magnitude, o.created_at, status, alert FROM outbox AS o JOIN subscribers USING (subscriber_key)",
+            ),
         ];
-        tables.map(|(table, sql)| (table, lines(&connection, sql).iter().map(|line| line.replace(&key, "KEY")).collect())).into()
+        let key = self.lines("SELECT key FROM installation").swap_remove(0);
+        tables
+            .map(|(table, sql)| {
+                let lines = self.lines(sql);
+                let mut lines: Vec<_> = lines.iter().map(|line| without_keys(line, &key)).collect();
+                lines.sort();
+                (table, lines)
+            })
+            .into()
     }
 
     /// The attempts at each message.
-    pub fn attempts(&self) -> HashMap<String, u64> {
-        let connection = open(&self.place.path("throttler.db"));
-        let mut statement = connection.prepare("SELECT alert_id, attempts FROM outbox").expect("sql");
-        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs())));
-        rows.expect("rows").collect::<Result<_, _>>().expect("rows")
+    pub fn attempts(&mut self) -> HashMap<String, u64> {
+        let rows = self.lines("SELECT alert_id, attempts FROM outbox");
+        let pairs = rows.iter().map(|row| row.split_once(' ').expect("two columns"));
+        pairs.map(|(id, attempts)| (id.to_owned(), attempts.parse().expect("a number"))).collect()
     }
 
     /// The messages that did not arrive, and why.
-    pub fn undelivered(&self) -> Vec<String> {
-        let connection = open(&self.place.path("throttler.db"));
-        let sql = "SELECT alert_id, status, attempts, created_at, settled_at, detail FROM outbox WHERE status <> 'delivered'";
-        lines(&connection, sql)
+    pub fn undelivered(&mut self) -> Vec<String> {
+        self.lines("SELECT alert_id, status, attempts, created_at, settled_at, detail FROM outbox WHERE status <> 'delivered'")
     }
 
-    fn start(&mut self) {
-        // Each daemon has a log of its own.
-        let _ = fs::remove_file(self.place.path("log"));
-        let clock = self.place.path("clock");
-        self.daemon = Some(Daemon::start_with(&self.place, &[("THROTTLER_TEST_CLOCK", &clock)]));
-    }
-
-    fn number(&mut self, sql: &str, parameters: impl Params) -> Option<i64> {
-        if self.connection.is_none() {
-            // The daemon first: what it has to recover is not recovered for it.
-            let daemon = self.daemon.as_ref().expect("a daemon");
-            until("the daemon is up", || daemon.is_up());
-            self.connection = Some(open(&self.place.path("throttler.db")));
+    /// The rows of a query as text.
+    fn lines(&mut self, sql: &str) -> Vec<String> {
+        match &mut self.tables {
+            Tables::File(_) => lines(&open(&self.place.path("throttler.db")), sql),
+            Tables::Server(asker, _) => {
+                let mut rows = None;
+                until("the server answers", || {
+                    rows = asker.rows(sql);
+                    rows.is_some()
+                });
+                rows.expect("an answer").iter().map(|row| row.join(" ")).collect()
+            }
         }
-        number(self.connection.as_ref().expect("it was opened"), sql, parameters)
+    }
+
+    fn start(&mut self, at: usize) {
+        let place = if at == 0 { &self.place } else { &self.others[at - 1] };
+        // Each daemon has a log of its own.
+        let _ = fs::remove_file(place.path("log"));
+        let clock = self.place.path("clock");
+        self.daemons[at] = Some(Daemon::start_with(place, &[("THROTTLER_TEST_CLOCK", &clock)]));
+    }
+
+    fn close(&mut self) {
+        if let Tables::File(connection) = &mut self.tables {
+            *connection = None;
+        }
+    }
+
+    fn number(&mut self, sql: &str) -> Option<i64> {
+        if let Tables::Server(..) = &self.tables {
+            return self.lines(sql).swap_remove(0).parse().ok();
+        }
+        let Tables::File(connection) = &mut self.tables else { unreachable!("it is in a file") };
+        if connection.is_none() {
+            // The daemon first: what it has to recover is not recovered for it.
+            let daemon = self.daemons[0].as_ref().expect("a daemon");
+            until("the daemon is up", || daemon.is_up());
+            *connection = Some(open(&self.place.path("throttler.db")));
+        }
+        number(connection.as_ref().expect("it was opened"), sql)
     }
 
     fn set_clock(&mut self, now: Timestamp) {
@@ -240,10 +331,18 @@ impl<'a> Course<'a> {
 
     fn is_recorded(&mut self) -> bool {
         while let Some(version) = self.versions[..self.shown].get(self.recorded) {
-            let sql = "SELECT count(*) FROM event_ids JOIN events USING (event_key)
-                       WHERE id = ?1 AND iif(?2, withdrawn_at IS NOT NULL, json_extract(body, '$.updated_at') >= ?3)";
-            let parameters = (version.event.id.as_str(), version.event.is_withdrawn(), version.at.to_string());
-            if self.number(sql, parameters) != Some(1) {
+            let updated_at = match &self.tables {
+                Tables::File(_) => "json_extract(body, '$.updated_at')",
+                Tables::Server(..) => "body::json ->> 'updated_at'",
+            };
+            let told = if version.event.is_withdrawn() {
+                "withdrawn_at IS NOT NULL".to_owned()
+            } else {
+                format!("{updated_at} >= '{}'", version.at)
+            };
+            let id = version.event.id.as_str();
+            let sql = format!("SELECT count(*) FROM event_ids JOIN events USING (event_key) WHERE id = '{id}' AND {told}");
+            if self.number(&sql) != Some(1) {
                 return false;
             }
             self.recorded += 1;
@@ -255,37 +354,43 @@ impl<'a> Course<'a> {
     fn settle(&mut self) {
         until("the feed is recorded", || self.is_recorded());
         let now = self.now.ticks();
-        let open = "SELECT (SELECT count(*) FROM events WHERE dispatch_from IS NOT NULL OR update_from IS NOT NULL)
-                         + (SELECT count(*) FROM subscribers WHERE wake_at <= ?1 OR update_wake_at <= ?1)";
-        until("all is decided", || self.number(open, [now]) == Some(0));
+        let open = format!(
+            "SELECT (SELECT count(*) FROM events WHERE dispatch_from IS NOT NULL OR update_from IS NOT NULL)
+                  + (SELECT count(*) FROM subscribers WHERE wake_at <= {now} OR update_wake_at <= {now})"
+        );
+        until("all is decided", || self.number(&open) == Some(0));
         let mut looks = 0;
         until("nothing is under way", || {
+            looks += 1;
+            if self.stopped.is_some() {
+                // What it has leased waits for its lease to run out.
+                return looks > LOOKS_FOR_REQUEST || !self.is_something_due();
+            }
             if self.leases() != Some(0) {
                 looks = 0;
                 return false;
             }
-            looks += 1;
             // Where nobody fails no breaker opens.
             (looks > LOOKS && self.killing.kills > 0) || !self.is_something_due()
         });
     }
 
     fn leases(&mut self) -> Option<i64> {
-        self.number("SELECT count(*) FROM outbox WHERE status = 'leased'", [])
+        self.number("SELECT count(*) FROM outbox WHERE status = 'leased'")
     }
 
     fn is_something_due(&mut self) -> bool {
         let now = self.now.ticks();
-        self.number("SELECT count(*) FROM outbox WHERE status IN ('due', 'leased') AND due_at <= ?1", [now]) != Some(0)
+        self.number(&format!("SELECT count(*) FROM outbox WHERE status IN ('due', 'leased') AND due_at <= {now}")) != Some(0)
     }
 
     /// When somebody is to be woken, or deliveries are looked after.
     fn next_of_rows(&mut self) -> Option<Timestamp> {
         let wake = "SELECT min(at) FROM (SELECT min(wake_at) AS at FROM subscribers UNION ALL
-                                         SELECT min(update_wake_at) FROM subscribers)";
-        let wake = self.number(wake, []).map(|ticks| Timestamp::from_ticks(ticks).expect("an instant"));
+                                         SELECT min(update_wake_at) FROM subscribers) AS instants";
+        let wake = self.number(wake).map(|ticks| Timestamp::from_ticks(ticks).expect("an instant"));
         let delivery = "SELECT min(iif(status = 'due', due_at, 0)) FROM outbox WHERE status IN ('due', 'leased')";
-        let delivery = self.number(delivery, []).map(|ticks| Timestamp::from_ticks(ticks).expect("an instant"));
+        let delivery = self.number(delivery).map(|ticks| Timestamp::from_ticks(ticks).expect("an instant"));
         wake.into_iter().chain(delivery.map(|at| at.max(self.now.plus(DELIVERY_STEP)))).min()
     }
 
@@ -341,17 +446,60 @@ impl<'a> Course<'a> {
         };
         loop {
             sleep(Duration::from_micros(moment));
-            let is_up = self.daemon.as_ref().is_some_and(Daemon::is_up);
-            self.connection = None;
-            self.daemon.take().expect("a daemon").kill();
+            let is_up = self.daemons[0].as_ref().is_some_and(Daemon::is_up);
+            self.close();
+            self.daemons[0].take().expect("a daemon").kill();
             self.found.kills += 1;
             self.found.starting += u64::from(!is_up);
             self.inspect();
-            self.start();
+            self.start(0);
             if self.found.kills >= self.killing.kills || self.killing.chance.below(5) > 0 {
                 return;
             }
             moment = self.killing.chance.below(120_000);
+        }
+    }
+
+    /// One of several daemons is killed or stopped, or all lose their sessions, or their server.
+    fn disturb(&mut self) {
+        sleep(Duration::from_micros(self.killing.chance.below(60_000)));
+        let at = usize::try_from(self.killing.chance.below(self.daemons.len() as u64)).expect("small");
+        self.found.kills += 1;
+        match self.killing.chance.below(8) {
+            0..=1 if self.stopped.is_none() => {
+                self.daemons[at].as_ref().expect("a daemon").signal("STOP");
+                self.stopped = Some((at, self.now));
+                self.found.stopped += 1;
+            }
+            2 => {
+                let Tables::Server(_, server) = &self.tables else { unreachable!("several have a server") };
+                server.crash();
+                self.found.crashes += 1;
+            }
+            3 => {
+                let all = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'throttler'";
+                self.number(all);
+                self.found.cut_off += 1;
+            }
+            _ => {
+                if self.stopped.is_some_and(|(stopped, _)| stopped == at) {
+                    self.stopped = None;
+                }
+                self.found.starting += u64::from(self.daemons[at].as_ref().is_some_and(|daemon| !daemon.is_up()));
+                self.daemons[at].take().expect("a daemon").kill();
+                self.found.leases += self.leases().unwrap_or(0).unsigned_abs();
+                self.start(at);
+            }
+        }
+    }
+
+    /// A daemon that is stopped goes on when its leases have run out, or at once.
+    fn go_on(&mut self, at_once: bool) {
+        if let Some((at, since)) = self.stopped
+            && (at_once || self.now.since(since) > STOPPED_FOR)
+        {
+            self.daemons[at].as_ref().expect("a daemon").signal("CONT");
+            self.stopped = None;
         }
     }
 
@@ -364,7 +512,7 @@ impl<'a> Course<'a> {
             }
         }
         let left = open(&self.place.path("left-throttler.db"));
-        let count = |sql| number(&left, sql, []).expect("a count").unsigned_abs();
+        let count = |sql| number(&left, sql).expect("a count").unsigned_abs();
         assert_eq!(count("SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'"), 0);
         assert_eq!(count("SELECT count(*) FROM pragma_foreign_key_check"), 0);
         let orphans = "SELECT count(*) FROM outbox AS o
@@ -381,12 +529,33 @@ impl<'a> Course<'a> {
     }
 }
 
+/// Without what differs between installations: its key, and in the ids of alerts the number of the event.
+fn without_keys(line: &str, key: &str) -> String {
+    let mut parts = line.split(key);
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        // `-SUBSCRIBER-EVENT`, and perhaps a revision.
+        let mut numbers = part.splitn(3, '-');
+        let (_, subscriber, rest) = (numbers.next(), numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
+        let event = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        text.push_str(&format!("KEY-{subscriber}-EVENT{}", &rest[event..]));
+    }
+    text
+}
+
 /// The rows of a query as text.
 fn lines(connection: &Connection, sql: &str) -> Vec<String> {
     let mut statement = connection.prepare(sql).expect(sql);
     let columns = statement.column_count();
+    let text = |value| match value {
+        Value::Null => String::new(),
+        Value::Integer(value) => value.to_string(),
+        Value::Real(value) => value.to_string(),
+        Value::Text(value) => value,
+        Value::Blob(value) => value.iter().fold("\\x".to_owned(), |text, byte| format!("{text}{byte:02x}")),
+    };
     let rows = statement.query_map([], |row| {
-        let values = (0..columns).map(|at| row.get::<_, rusqlite::types::Value>(at).map(|value| format!("{value:?}")));
+        let values = (0..columns).map(|at| row.get(at).map(text));
         Ok(values.collect::<Result<Vec<_>, _>>()?.join(" "))
     });
     rows.expect(sql).collect::<Result<_, _>>().expect(sql)

@@ -17,7 +17,12 @@ fn magnitude(value: f64) -> Magnitude {
 
 /// Each is a receiver's own path.
 pub fn fifty(ports: &[u16]) -> Vec<Subscriber> {
-    (0..SUBSCRIBERS).map(|at| subscriber(at, ports[at % ports.len()])).collect()
+    as_many(SUBSCRIBERS, ports)
+}
+
+/// So many of their kinds.
+pub fn as_many(count: usize, ports: &[u16]) -> Vec<Subscriber> {
+    (0..count).map(|at| subscriber(at, ports[at % ports.len()])).collect()
 }
 
 fn subscriber(at: usize, port: u16) -> Subscriber {
