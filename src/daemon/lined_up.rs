@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
+use super::deliver::LEASE;
 use crate::channel::Channel;
 use crate::store::{Claimed, Place};
 use crate::time::{Span, Timestamp};
@@ -91,9 +92,10 @@ impl LinedUp {
         (wanted.filter(|(_, more)| *more > 0).collect(), MAX.saturating_sub(self.count))
     }
 
-    /// Takes back what waited too long, what is among `keys`, and what waits for a channel that `may` not go on: the rows.
+    /// Takes back what waited too long, what is among `keys`, and what waits for a channel that `may` not go on: the rows. What
+    /// waited as long as its lease, since the whole process was stopped, is nobody's to give back.
     pub fn take_back(&mut self, keys: &[i64], may: impl Fn(&Channel) -> bool, now: Timestamp) -> Vec<i64> {
-        let mut taken = Vec::new();
+        let (mut taken, mut gone) = (Vec::new(), 0);
         self.queues.retain(|channel, queue| {
             let goes_on = may(channel);
             queue.retain(|_, waiting| {
@@ -101,14 +103,16 @@ impl LinedUp {
                     && waiting.since <= now
                     && now.since(waiting.since) <= MAX_WAIT
                     && !keys.contains(&waiting.claimed.delivery_key);
-                if !stays {
+                if !stays && waiting.since <= now && now.since(waiting.since) >= LEASE {
+                    gone += 1;
+                } else if !stays {
                     taken.push(waiting.claimed.delivery_key);
                 }
                 stays
             });
             !queue.is_empty()
         });
-        self.count -= taken.len();
+        self.count -= taken.len() + gone;
         taken
     }
 

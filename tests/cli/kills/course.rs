@@ -362,12 +362,12 @@ impl<'a> Course<'a> {
         let mut looks = 0;
         until("nothing is under way", || {
             looks += 1;
-            if self.stopped.is_some() {
-                // What it has leased waits for its lease to run out.
-                return looks > LOOKS_FOR_REQUEST || !self.is_something_due();
+            if self.daemons.len() > 1 && looks > LOOKS_FOR_REQUEST {
+                // What a daemon has leased that was killed or stopped waits for its lease to run out.
+                return true;
             }
             if self.leases() != Some(0) {
-                looks = 0;
+                looks = if self.daemons.len() > 1 { looks } else { 0 };
                 return false;
             }
             // Where nobody fails no breaker opens.
