@@ -13,6 +13,7 @@ pub mod freshness;
 pub mod identity;
 pub mod interest;
 pub mod limiter;
+pub mod limits;
 pub mod news;
 pub mod notice;
 pub mod plain;

@@ -3,7 +3,7 @@
 use throttler::limiter::Algorithm::{FixedWindow, SlidingCounter, SlidingLog, TokenBucket};
 use throttler::limiter::{Algorithm, Limit, Request, Verdict};
 use throttler::simulate::SetupError;
-use throttler::simulate::fallback::{FallbackPolicy, StandIn, share};
+use throttler::limits::{FallbackPolicy, StandIn, share};
 use throttler::simulate::outage::{Outage, OutageRow, Preset};
 use throttler::time::Timestamp;
 

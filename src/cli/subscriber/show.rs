@@ -175,6 +175,9 @@ fn as_text(
         // Beside the other rules, before what there is of it now.
         lines.insert(7, ("quiet", quiet_line(quiet, now)));
     }
+    if !subscriber.tags.is_empty() {
+        lines.insert(2, ("tags", subscriber.tags.to_string()));
+    }
     lines.extend(secret.map(|secret| ("secret", secret.to_owned())));
     format!("{}: {promise}\n\n{}", subscriber.name, output::pairs(&lines))
 }
