@@ -97,7 +97,7 @@ impl Lane {
         let mut parts = text.split(BEFORE_TAG);
         let channel = Channel(parts.next().unwrap_or_default().to_owned());
         let tags = Tags::new(parts.filter_map(|tag| tag.parse().ok())).unwrap_or_default();
-        Lane { channel, tags, text }
+        Lane { text, channel, tags }
     }
 
     /// The lane as text.

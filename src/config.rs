@@ -361,6 +361,9 @@ fn in_plain_words(key: &str, message: &str) -> String {
     if let Some((before, _)) = message.split_once("struct ") {
         message = format!("{before}a table like [{key}]");
     }
+    if message == "invalid type: map, expected a sequence" {
+        return "limit: expected tables like [[limit]], of which there may be several".to_owned();
+    }
     if key.is_empty() { message } else { format!("{key}: {message}") }
 }
 
@@ -471,7 +474,10 @@ mod tests {
                 "throttler.toml: unknown key 'limit.chanel'; the nearest known one is 'limit.channel'",
             ),
             ("[[limit]]\nrate = \"1/s\"\n", "throttler.toml:1: missing field `name`"),
-            ("[[limit]]\nname = \"A b\"\nrate = \"1/s\"\n", "throttler.toml:2: name: 'A b' is no name of a limit: expected 1 to 40 small letters, digits, '_' or '-', starting with a letter or digit"),
+            (
+                "[[limit]]\nname = \"A b\"\nrate = \"1/s\"\n",
+                "throttler.toml:2: name: 'A b' is no name of a limit: expected 1 to 40 small letters, digits, '_' or '-', starting with a letter or digit",
+            ),
             ("feed = 5\n", "throttler.toml:1: feed: invalid type: integer `5`, expected a table like [feed]"),
         ] {
             assert_eq!(parse(text), Err(message.to_owned()));

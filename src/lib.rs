@@ -38,6 +38,7 @@ pub mod clock;
 pub mod config;
 pub mod delivery;
 pub mod feed;
+pub mod shared;
 pub mod store;
 
 // Host.

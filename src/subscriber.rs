@@ -133,7 +133,9 @@ pub enum SubscriberError {
         "'{0}' is not a subscriber's name: expected 1 to {MAX_NAME_BYTES} letters, digits, '.', '_', '-' or '@', starting with a letter or digit"
     )]
     Name(String),
-    #[error("'{0}' is not a tag: expected 1 to {MAX_TAG_BYTES} letters, digits, '.', '_' or '-', starting with a letter or digit")]
+    #[error(
+        "'{0}' is not a tag: expected 1 to {MAX_TAG_BYTES} letters, digits, '.', '_' or '-', starting with a letter or digit"
+    )]
     Tag(String),
     #[error("a subscriber has at most {MAX_TAGS} tags, not {0}")]
     Tags(usize),

@@ -27,6 +27,9 @@ impl Loaded {
         let named = |fault: &dyn std::fmt::Display| self.wrong_limit(&format!("'{name}': {fault}"));
         let limit = Limit::new(*algorithm, *rate, *bucket).and_then(|limit| limit.with_rule(*counter_rule));
         let is_local = config.store == LOCAL;
+        if !is_local {
+            return Err(named(&format!("'{}' is no store: expected local", config.store)));
+        }
         let shared = match (is_local, outage, instances) {
             (true, None, None) => None,
             (true, ..) => return Err(self.wrong_limit(&LimitsError::LocalOutage(name.clone()))),

@@ -268,7 +268,13 @@ impl Channels {
 
 impl State {
     fn fresh(egress: &Egress, channel: &Channel) -> State {
-        State { breaker: Breaker::default(), under_way: 0, most: FIRST_PER_CHANNEL, queue: egress.queue(channel), failing_since: None }
+        State {
+            breaker: Breaker::default(),
+            under_way: 0,
+            most: FIRST_PER_CHANNEL,
+            queue: egress.queue(channel),
+            failing_since: None,
+        }
     }
 
     fn room(&self, now: Timestamp) -> usize {

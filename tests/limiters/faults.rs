@@ -143,8 +143,8 @@ fn with_several_limits_all_are_checked_before_any_is_charged() {
 
     // Refused by the second alone: its answer, and nobody is charged.
     let before = (wide.clone(), narrow.clone(), daily.clone());
-    let (index, decision) =
-        decide_all(&mut [(&mut wide, ONE), (&mut narrow, ONE), (&mut daily, ONE)], at(SECOND)).expect_err("the narrow one is empty");
+    let (index, decision) = decide_all(&mut [(&mut wide, ONE), (&mut narrow, ONE), (&mut daily, ONE)], at(SECOND))
+        .expect_err("the narrow one is empty");
     assert_eq!((index, decision.verdict, decision.outlook.retry_at), (1, Verdict::Refused, Some(at(3_600 * SECOND))));
     assert_eq!((&wide, &narrow, &daily), (&before.0, &before.1, &before.2));
 

@@ -13,7 +13,7 @@ const CORE_CRATES: [&str; 8] = ["std", "serde", "thiserror", "chrono", "chrono_t
 /// What of `std` the core stays away from.
 const STD_OUTSIDE: [&str; 8] = ["env", "fs", "io", "net", "os", "process", "sync", "thread"];
 /// Crates that live in one room or two.
-const HOMES: [(&str, &[&str]); 21] = [
+const HOMES: [(&str, &[&str]); 22] = [
     ("anyhow", &["cli"]),
     ("clap", &["cli"]),
     ("clap_complete", &["cli"]),
@@ -29,6 +29,7 @@ const HOMES: [(&str, &[&str]); 21] = [
     ("quick_xml", &["delivery"]),
     ("rand_chacha", &["simulate"]),
     ("rand_distr", &["simulate"]),
+    ("redis", &["shared"]),
     ("reqwest", &["delivery", "feed"]),
     ("rusqlite", &["store"]),
     ("sd_notify", &["daemon"]),

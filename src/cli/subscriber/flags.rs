@@ -155,7 +155,18 @@ impl SubscriberFlags {
         let policy = Policy::plain(limit);
         let (excess, mode) = (Excess::default(), Mode::default());
         let (preset, updates) = (Preset::default(), Updates::default());
-        self.apply(Subscriber { name, destination, preset, interest, policy, excess, mode, updates, quiet: None, tags: Tags::default() })
+        self.apply(Subscriber {
+            name,
+            destination,
+            preset,
+            interest,
+            policy,
+            excess,
+            mode,
+            updates,
+            quiet: None,
+            tags: Tags::default(),
+        })
     }
 
     /// The subscriber with these flags applied, checked as a whole.

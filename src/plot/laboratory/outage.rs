@@ -1,8 +1,8 @@
 //! The store goes away: all requests of a run, and what became of them, a panel for each policy and limiter.
 
 use super::named;
-use crate::limits::FallbackPolicy;
 use crate::limiter::Limit;
+use crate::limits::FallbackPolicy;
 use crate::plot::arrivals::MAX_BARS;
 use crate::plot::level::LevelLine;
 use crate::plot::{Arrivals, ArrivalsGroup, ArrivalsPanel};
