@@ -9,7 +9,7 @@ use crate::source::{Path, Token, paths, tokens, without_unit_tests};
 pub const MAX_LINES: usize = 800;
 
 /// The crates that the core may use: they compute, and neither ask the clock nor do I/O.
-const CORE_CRATES: [&str; 8] = ["std", "serde", "thiserror", "chrono", "chrono_tz", "strsim", "url", "email_address"];
+const CORE_CRATES: [&str; 8] = ["std", "serde", "thiserror", "chrono", "jiff", "strsim", "url", "email_address"];
 /// What of `std` the core stays away from.
 const STD_OUTSIDE: [&str; 8] = ["env", "fs", "io", "net", "os", "process", "sync", "thread"];
 /// Crates that live in one room or two.

@@ -330,7 +330,7 @@ impl SubscriberFlags {
             (None, None) => return Ok(None),
             (None, Some(before)) => before,
         };
-        quiet.zone = self.zone.unwrap_or(quiet.zone);
+        quiet.zone = self.zone.clone().unwrap_or(quiet.zone);
         set(&mut quiet.below, self.quiet_below.as_ref());
         Ok(Some(quiet))
     }
