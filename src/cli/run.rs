@@ -70,6 +70,9 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
         (None, Some(steered)) => Arc::<SteeredClock>::clone(steered),
         (None, None) => Arc::new(SystemClock),
     };
+    for idle in loaded.idle_limits(&settings.sending.egress.limits, &at)? {
+        tracing::warn!("{idle}");
+    }
     settings.polling.feed = loaded.feed(store.last_generated(&settings.polling.feed.url().to_string())?)?;
     let work = history.is_some().then(|| Store::open_reader(&at).map(Work::new)).transpose()?;
     let identity = Identity { database: files, configuration: loaded.path.clone() };

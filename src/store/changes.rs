@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::rows::{At, Word, optional_at};
 use super::sql::{self, OptionalExtension, Row, Transaction, named_params, params};
 use super::{Store, StoreError, queries, step};
+use crate::channel::{Channel, Lane};
 use crate::freshness::Freshness;
 use crate::notice::What;
 use crate::subscriber::{Mode, Standing};
@@ -45,7 +46,7 @@ struct DeadLetter {
     delivery_key: i64,
     subscriber_key: i64,
     name: String,
-    channel: String,
+    channel: Channel,
     settled_at: Timestamp,
     detail: Option<String>,
     standing: Standing,
@@ -171,7 +172,7 @@ fn dead_letters(transaction: &Transaction<'_>) -> sql::Result<Vec<DeadLetter>> {
             delivery_key: row.get("delivery_key")?,
             subscriber_key: row.get("subscriber_key")?,
             name: row.get("name")?,
-            channel: row.get("channel")?,
+            channel: Lane::from_text(row.get("channel")?).channel().clone(),
             settled_at: row.get::<_, At>("settled_at")?.0,
             detail: row.get("detail")?,
             standing: row.get::<_, Word<Standing>>("standing")?.0,

@@ -11,7 +11,7 @@ use super::sql::{self, OptionalExtension, Transaction, params};
 use super::subscribers::{StoredSubscriber, SubscriberKey, read_limiter, read_subscriber};
 use super::{Store, StoreError, queries, step};
 use crate::alert::{Content, Explanation};
-use crate::channel::Channel;
+use crate::channel::Lane;
 use crate::event::{Event, Magnitude};
 use crate::limiter::{Algorithm, Limiter};
 use crate::plan::{Held, Message, Outcome, Plan, Release};
@@ -361,8 +361,8 @@ pub(super) fn write_message(
     let sql = "INSERT INTO outbox (subscriber_key, channel, alert_id, magnitude, alert, created_at, due_at, status)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'due')";
     let magnitude = message.content.largest().and_then(|event| event.magnitude).map(Magnitude::value);
-    let channel = Channel::of(&subscriber.destination);
-    let row = params![key.0, channel.as_str(), alert_id, magnitude, Json(&alert), At(now), At(message.due_at)];
+    let lane = Lane::of(subscriber);
+    let row = params![key.0, lane.as_str(), alert_id, magnitude, Json(&alert), At(now), At(message.due_at)];
     transaction.insert(sql, row, "delivery_key").map_err(step("write an alert to the outbox"))
 }
 

@@ -8,6 +8,7 @@ mod decisions;
 mod deliveries;
 mod events;
 mod feed_state;
+mod lanes;
 mod ledger;
 mod location;
 mod lock;
@@ -42,8 +43,9 @@ use crate::time::Timestamp;
 pub use backup::{BackupPart, FromBackup};
 pub use changes::Judging;
 pub use decisions::{Candidate, Chunk, DispatchTask, Waking};
-pub use deliveries::{Ahead, Claim, Claimed, Place, Settlement};
+pub use deliveries::{Ahead, Claim, Claimed, Place, Room, Settlement};
 pub use events::Ingested;
+pub use lanes::lanes;
 pub use ledger::{HistoryRow, LedgerRow, SubscriberCounts, UpdateRow};
 pub use location::Location;
 pub use lock::DaemonLock;
@@ -235,7 +237,7 @@ impl Store {
         match at {
             // To look into one would leave files beside it that are whoever's looks.
             Location::File(_) => Ok(()),
-            Location::Server(url) => upgrade::check_server(url),
+            Location::Server(url) => upgrade::look_at_server(url).map(|_| ()),
         }
     }
 

@@ -139,14 +139,15 @@ pub(super) fn open_server(url: &Arc<ServerUrl>) -> Result<Session, StoreError> {
     Ok(session)
 }
 
-/// Whether a server can be used as it is.
-pub(super) fn check_server(url: &Arc<ServerUrl>) -> Result<(), StoreError> {
-    server_version(&reach(url)?).map(|_| ())
+/// A session with a server that has a database of ours, as it is; `None` if it has none yet.
+pub(super) fn look_at_server(url: &Arc<ServerUrl>) -> Result<Option<Session>, StoreError> {
+    let session = reach(url)?;
+    Ok((server_version(&session)? > 0).then_some(session))
 }
 
 /// Whether a server has a database of ours, without making one.
 pub(super) fn is_there(url: &Arc<ServerUrl>) -> Result<(), StoreError> {
-    if server_version(&reach(url)?)? == 0 { Err(StoreError::NotThere { url: url.to_string() }) } else { Ok(()) }
+    look_at_server(url)?.map(|_| ()).ok_or_else(|| StoreError::NotThere { url: url.to_string() })
 }
 
 fn reach(url: &Arc<ServerUrl>) -> Result<Session, StoreError> {

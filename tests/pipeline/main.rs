@@ -11,6 +11,7 @@ mod crashing;
 mod excess;
 mod gaps;
 mod great_quake;
+mod limits;
 mod many;
 mod news;
 mod notices;
@@ -20,6 +21,7 @@ mod quiet;
 mod receiver;
 mod retention;
 mod rig;
+#[allow(dead_code, reason = "most of it is for the tests of the command line")]
 mod server;
 mod stops;
 mod stored_replay;
