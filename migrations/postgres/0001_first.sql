@@ -35,10 +35,10 @@ CREATE TABLE events (
     first_seen_at   BIGINT NOT NULL,
     changed_at      BIGINT NOT NULL,
     fate            TEXT NOT NULL CHECK (fate IN ('open', 'baseline', 'too-old', 'future', 'merged')),
-    merged_into     BIGINT REFERENCES events (event_key),
+    merged_into     BIGINT REFERENCES events (event_key) DEFERRABLE,
     -- Who comes before is shared out in `shares`.
     dispatch_from   BIGINT,
-    duplicate_of    BIGINT REFERENCES events (event_key),
+    duplicate_of    BIGINT REFERENCES events (event_key) DEFERRABLE,
     duplicate_since BIGINT CHECK ((duplicate_since IS NULL) = (duplicate_of IS NULL)),
     update_from     BIGINT,
     withdrawn_at    BIGINT,

@@ -4,6 +4,7 @@ mod backup;
 mod catalog;
 mod completions;
 mod config;
+mod database;
 mod demo;
 mod failure;
 mod help;
@@ -96,6 +97,9 @@ enum Command {
     Report(report::ReportArgs),
     /// Copy the database into a file while the daemon runs
     Backup(backup::BackupArgs),
+    /// Move an installation from one database to another
+    #[command(subcommand)]
+    Database(database::DatabaseCommand),
     /// The two days of the M8.8 through the real pipeline, at many times real speed, without network or configuration
     Demo(demo::DemoArgs),
     /// Print what a shell needs to complete this command line
@@ -145,6 +149,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Command::Status(args) => status::run(&global, &args),
         Command::Report(args) => report::run(&global, &args),
         Command::Backup(args) => backup::run(&global, &args),
+        Command::Database(command) => database::run(&global, &command),
         Command::Outbox(command) => outbox::run(&global, &command),
         Command::Ledger(args) => ledger::run(&global, &args),
         Command::Completions(args) => completions::run(&args),

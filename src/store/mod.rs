@@ -4,6 +4,7 @@
 mod backup;
 mod changes;
 mod confirmations;
+mod copy;
 mod decisions;
 mod deliveries;
 mod events;
@@ -42,6 +43,7 @@ use crate::time::Timestamp;
 
 pub use backup::{BackupPart, FromBackup};
 pub use changes::Judging;
+pub use copy::Copied;
 pub use decisions::{Candidate, Chunk, DispatchTask, Waking};
 pub use deliveries::{Ahead, Claim, Claimed, Place, Room, Settlement};
 pub use events::Ingested;
@@ -120,6 +122,12 @@ pub enum StoreError {
     MigrateServer { url: String, source: SqlError },
     #[error("the database {path} is not brought to the current schema, because it cannot be copied to {copy} before")]
     CopyBefore { path: PathBuf, copy: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
+    #[error("a daemon runs on {at}: expected none while it is copied")]
+    InUse { at: Location },
+    #[error("{at} holds something already, in its table {table}: expected an empty database to copy into")]
+    NotEmpty { at: Location, table: &'static str },
+    #[error("the copy of the table {table} is not what was read ({written} rows of {read}), so nothing is copied")]
+    Copied { table: &'static str, read: u64, written: u64 },
     #[error("another daemon polls now: this one was stopped or cut off for a while, and what it brought is not recorded")]
     PollsNoMore,
     #[error("cannot {step}")]

@@ -19,6 +19,7 @@ use failing::Receivers;
 use fifty::{SUBSCRIBERS, as_many, fifty};
 use versions::{Version, versions};
 
+use crate::database::copies;
 use crate::server::{missing, server};
 
 const FROM: &str = "2025-07-29T12:00:00Z";
@@ -178,6 +179,7 @@ async fn several_daemons_on_one_server_end_as_one_on_a_file() {
     let (left, undelivered, attempts, several) = tokio::task::block_in_place(|| {
         let mut several = Course::on_server(from, &versions, receivers, &subscribers, killing, (3, server()));
         several.run();
+        copies(&several.place, &several.url);
         (several.left(), several.undelivered(), several.attempts(), several)
     });
     assert_eq!(undelivered, Vec::<String>::new());

@@ -7,6 +7,7 @@ mod bad_simulations;
 mod catalog;
 mod catalogues;
 mod daemon;
+mod database;
 mod examples;
 mod forms;
 mod help;

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 /// Every migration with the SHA-256 of its file. Change a line only if no release has the file yet.
 const APPLIED: [(&str, &[(&str, &str)]); 2] = [("postgres", &POSTGRES), ("sqlite", &SQLITE)];
-const POSTGRES: [(&str, &str); 1] = [("0001_first.sql", "@@")];
+const POSTGRES: [(&str, &str); 1] = [("0001_first.sql", "92c4b0def1bb400f77f2d11327e93de1dde46f4e0fc9fd55641c6dff497d7ce1")];
 const SQLITE: [(&str, &str); 8] = [
     ("0001_first.sql", "280b16c3345d93838cf122887debb5751cf7ca6e9d1296eb876dd7449ea3542f"),
     ("0002_quiet_hours.sql", "b42899ffd73450fe8720ec5ee04574d8dd84b3566ed271999af6c2353b39efd5"),

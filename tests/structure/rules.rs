@@ -13,7 +13,7 @@ const CORE_CRATES: [&str; 8] = ["std", "serde", "thiserror", "chrono", "jiff", "
 /// What of `std` the core stays away from.
 const STD_OUTSIDE: [&str; 8] = ["env", "fs", "io", "net", "os", "process", "sync", "thread"];
 /// Crates that live in one room or two.
-const HOMES: [(&str, &[&str]); 22] = [
+const HOMES: [(&str, &[&str]); 24] = [
     ("anyhow", &["cli"]),
     ("clap", &["cli"]),
     ("clap_complete", &["cli"]),
@@ -34,6 +34,8 @@ const HOMES: [(&str, &[&str]); 22] = [
     ("rusqlite", &["store"]),
     ("sd_notify", &["daemon"]),
     ("svg", &["plot"]),
+    ("tokio_postgres", &["store"]),
+    ("tokio_postgres_rustls", &["store"]),
     ("toml", &["config"]),
     ("tracing_subscriber", &["cli"]),
 ];

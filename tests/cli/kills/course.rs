@@ -72,6 +72,8 @@ pub struct Course<'a> {
     /// Where the daemons after the first have their files.
     others: Vec<Place>,
     tables: Tables,
+    /// The address of the database, if it is on a server.
+    pub url: String,
     /// Which daemon is stopped, and since when.
     stopped: Option<(usize, Timestamp)>,
     now: Timestamp,
@@ -174,6 +176,7 @@ impl<'a> Course<'a> {
             down_since: [None; RECEIVERS],
             others,
             tables,
+            url: url.to_owned(),
             stopped: None,
             now: from,
             versions,
