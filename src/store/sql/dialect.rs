@@ -28,6 +28,9 @@ pub(super) fn translate(sql: &str) -> Translated {
     while let Some(first) = rest.chars().next() {
         rest = if let Some(told) = rest.strip_prefix("/*+").or_else(|| rest.strip_prefix("*/")) {
             told
+        } else if let Some(after) = rest.strip_prefix("::") {
+            translated.sql.push_str("::");
+            after
         } else if let Some(after) = rest.strip_prefix("CROSS JOIN") {
             translated.sql.push_str("JOIN");
             after
@@ -72,7 +75,7 @@ fn parameter(rest: &str) -> Option<(Parameter, &str)> {
         let number: usize = rest[1..end].parse().ok()?;
         return Some((Parameter::Number(number.checked_sub(1)?), &rest[end..]));
     }
-    if !rest.starts_with(':') || rest.starts_with("::") {
+    if !rest.starts_with(':') {
         return None;
     }
     let end = end(rest, |c| c.is_ascii_alphanumeric() || c == '_');
