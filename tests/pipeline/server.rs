@@ -40,7 +40,7 @@ fn programs() -> Option<PathBuf> {
 /// The server of this process, which the first asker starts.
 pub fn server() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
-    SERVER.get_or_init(|| Server::start(&["fsync=off", "synchronous_commit=off", "full_page_writes=off"]))
+    SERVER.get_or_init(|| Server::start(&["fsync=off", "full_page_writes=off"]))
 }
 
 /// Whom the server runs as: it refuses to be root.
@@ -50,7 +50,7 @@ fn unprivileged() -> Option<(u32, u32)> {
 }
 
 impl Server {
-    /// A fresh one with these settings.
+    /// A fresh one with these settings. What it has committed survives its own crash, if not that of the machine.
     pub fn start(settings: &[&str]) -> Server {
         let programs = programs().expect("PostgreSQL");
         let directory = TempDir::with_prefix("pg").expect("a directory").keep();
