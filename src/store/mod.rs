@@ -10,6 +10,7 @@ mod events;
 mod feed_state;
 mod ledger;
 mod lock;
+mod messages;
 mod note;
 mod notices;
 mod outbox;
@@ -74,6 +75,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0006_unsubscribe.sql"),
     include_str!("../../migrations/0007_notices.sql"),
     include_str!("../../migrations/0008_retention.sql"),
+    include_str!("../../migrations/0009_fan_out.sql"),
 ];
 
 /// One connection to the database.

@@ -31,7 +31,9 @@ async fn prune(rig: &mut Rig, keep: Span) -> Pruned {
 /// The subscribers with all that the limiters spent.
 fn limiters(rig: &Rig) -> Vec<(i64, Option<Vec<u8>>, Option<i64>)> {
     let sql = rig.sql();
-    let mut read = sql.prepare("SELECT subscriber_key, limiter, wake_at FROM subscribers").expect("sql");
+    let mut read = sql
+        .prepare("SELECT subscriber_key, state, wake_at FROM subscribers LEFT JOIN limiters USING (subscriber_key)")
+        .expect("sql");
     read.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).expect("rows").collect::<Result<_, _>>().expect("rows")
 }
 
