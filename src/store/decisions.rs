@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{CachedStatement, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::messages::{Addressed, Writer};
 use super::rows::{At, Json, Word, optional_at};
@@ -104,6 +104,7 @@ impl Store {
         let next = stored.last().map(|(key, ..)| key.0 + 1);
         let decided = decided_subscribers(&transaction, task, next)?;
         let mut messages = Writer::new(&transaction, &self.installation);
+        let mut writing = Writing::new(&transaction).map_err(step("begin a decision"))?;
         for (key, name, stored) in stored {
             if decided.contains(&key.0) {
                 continue;
@@ -123,6 +124,7 @@ impl Store {
             }
             let StoredSubscriber { subscriber, limiter, .. } = stored;
             let algorithm = subscriber.policy.limit.algorithm();
+            let first = matches!(limiter, Ok(None));
             let mut limiter = match limiter {
                 Ok(limiter) => carried(limiter, &subscriber, now),
                 Err(fault) => {
@@ -135,11 +137,16 @@ impl Store {
             let plan = decide(Candidate { subscriber: &subscriber, limiter: &mut limiter }, &task.event);
             let to = Addressed { key, subscriber: &subscriber, event_key: task.event_key, ending: "" };
             let delivery = plan.message.as_ref().map(|message| messages.write(to, message, now)).transpose()?;
-            write_plan(&transaction, task.event_key, key, &plan, delivery, now)?;
-            write_asked(&transaction, key, &limiter, plan.wake_at)?;
+            let written = writing.decision(task.event_key, key, &plan, delivery, now);
+            written.map_err(step("write a decision"))?;
+            writing.state(key, &limiter, first).map_err(step("write a limiter's state"))?;
+            if let Some(wake_at) = plan.wake_at {
+                wake_by(&transaction, key, wake_at)?;
+            }
             chunk.count(plan.outcome, Some(algorithm));
             chunk.decided.push((name, plan));
         }
+        drop((messages, writing));
         transaction
             .execute(
                 "UPDATE events SET dispatch_from = ?2 WHERE event_key = ?1",
@@ -288,34 +295,55 @@ fn is_news(transaction: &Transaction<'_>, task: &DispatchTask, stored: &StoredSu
     Ok(!known.iter().any(|before| stored.subscriber.interest.matches(before)))
 }
 
-fn write_plan(
-    transaction: &Transaction<'_>,
-    event_key: i64,
-    key: SubscriberKey,
-    plan: &Plan,
-    delivery: Option<i64>,
-    now: Timestamp,
-) -> Result<(), StoreError> {
-    let sql = "INSERT INTO decisions (event_key, subscriber_key, decided_at, outcome, reason, refused, remaining, retry_at, delivery_key)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-    transaction
-        .prepare_cached(sql)
-        .and_then(|mut statement| {
-            let remaining = i64::try_from(plan.outlook.remaining).unwrap_or(i64::MAX);
-            statement.execute(params![
-                event_key,
-                key.0,
-                At(now),
-                plan.outcome.name(),
-                plan.reason,
-                plan.answer.refused(),
-                remaining,
-                plan.outlook.retry_at.map(At),
-                delivery
-            ])
+/// What a chunk writes for each subscriber, prepared once.
+struct Writing<'t> {
+    decision: CachedStatement<'t>,
+    first_state: CachedStatement<'t>,
+    next_state: CachedStatement<'t>,
+}
+
+impl<'t> Writing<'t> {
+    fn new(transaction: &'t Transaction<'t>) -> rusqlite::Result<Writing<'t>> {
+        Ok(Writing {
+            decision: transaction.prepare_cached(
+                "INSERT INTO decisions (event_key, subscriber_key, decided_at, outcome, reason, refused, remaining, retry_at,
+                                        delivery_key)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            )?,
+            first_state: transaction.prepare_cached("INSERT INTO limiters (subscriber_key, state) VALUES (?1, ?2)")?,
+            next_state: transaction.prepare_cached("UPDATE limiters SET state = ?2 WHERE subscriber_key = ?1")?,
         })
-        .map_err(step("write a decision"))?;
-    Ok(())
+    }
+
+    fn decision(
+        &mut self,
+        event_key: i64,
+        key: SubscriberKey,
+        plan: &Plan,
+        delivery: Option<i64>,
+        now: Timestamp,
+    ) -> rusqlite::Result<()> {
+        let remaining = i64::try_from(plan.outlook.remaining).unwrap_or(i64::MAX);
+        self.decision.execute(params![
+            event_key,
+            key.0,
+            At(now),
+            plan.outcome.name(),
+            plan.reason,
+            plan.answer.refused(),
+            remaining,
+            plan.outlook.retry_at.map(At),
+            delivery
+        ])?;
+        Ok(())
+    }
+
+    /// The limiter's state after it was asked; `first` if there was none before.
+    fn state(&mut self, key: SubscriberKey, limiter: &Limiter, first: bool) -> rusqlite::Result<()> {
+        let write = if first { &mut self.first_state } else { &mut self.next_state };
+        write.execute(params![key.0, limiter.to_bytes()])?;
+        Ok(())
+    }
 }
 
 fn write_undecided(
@@ -344,16 +372,8 @@ fn set_wake(transaction: &Transaction<'_>, key: SubscriberKey, wake_at: Option<T
     done.map(|_| ()).map_err(step("write when to ask a limiter again"))
 }
 
-/// The limiter's state after it was asked, and when to ask it again: at `wake_at`, or earlier if something else that is
-/// withheld may come earlier.
-fn write_asked(
-    transaction: &Transaction<'_>,
-    key: SubscriberKey,
-    limiter: &Limiter,
-    wake_at: Option<Timestamp>,
-) -> Result<(), StoreError> {
-    write_limiter(transaction, key, limiter)?;
-    let Some(wake_at) = wake_at else { return Ok(()) };
+/// When to ask the limiter again: at `wake_at`, or earlier if something else that is withheld may come earlier.
+fn wake_by(transaction: &Transaction<'_>, key: SubscriberKey, wake_at: Timestamp) -> Result<(), StoreError> {
     let sql = "UPDATE subscribers SET wake_at = ?2 WHERE subscriber_key = ?1 AND (wake_at IS NULL OR wake_at > ?2)";
     let done = transaction.prepare_cached(sql).and_then(|mut statement| statement.execute(params![key.0, At(wake_at)]));
     done.map(|_| ()).map_err(step("write when to ask a limiter again"))

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{OptionalExtension, Row, Transaction, params};
+use rusqlite::{CachedStatement, OptionalExtension, Row, Transaction, params};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -52,6 +52,8 @@ pub(super) struct Writer<'t> {
     installation: &'t str,
     content: Option<(i64, Content, i64)>,
     terms: HashMap<String, Vec<(Rate, u64, i64)>>,
+    /// Prepared at the first message in pieces.
+    insert: Option<CachedStatement<'t>>,
 }
 
 /// Of an [`Explanation`] what is the limit's.
@@ -74,7 +76,7 @@ struct Whole<'a> {
 
 impl<'t> Writer<'t> {
     pub fn new(transaction: &'t Transaction<'t>, installation: &'t str) -> Writer<'t> {
-        Writer { transaction, installation, content: None, terms: HashMap::new() }
+        Writer { transaction, installation, content: None, terms: HashMap::new(), insert: None }
     }
 
     /// Puts a message into the outbox: its key.
@@ -93,7 +95,14 @@ impl<'t> Writer<'t> {
         Ok(self.transaction.last_insert_rowid())
     }
 
-    fn insert(&self, to: Addressed<'_>, id: &str, message: &Message, said: Said<'_>, now: Timestamp) -> rusqlite::Result<usize> {
+    fn insert(
+        &mut self,
+        to: Addressed<'_>,
+        id: &str,
+        message: &Message,
+        said: Said<'_>,
+        now: Timestamp,
+    ) -> rusqlite::Result<usize> {
         let magnitude = message.content.largest().and_then(|event| event.magnitude).map(Magnitude::value);
         let channel = Channel::of(&to.subscriber.destination);
         let (at, due_at) = (At(now), At(message.due_at));
@@ -105,7 +114,11 @@ impl<'t> Writer<'t> {
                     "INSERT INTO outbox (event_key, subscriber_key, alert_id, channel, magnitude, content_key, terms_key, reason,
                                                remaining, retry_at, reset_at, created_at, due_at, status)
                            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 'due')";
-                self.transaction.prepare_cached(sql)?.execute(params![
+                let insert = match &mut self.insert {
+                    Some(insert) => insert,
+                    none => none.insert(self.transaction.prepare_cached(sql)?),
+                };
+                insert.execute(params![
                     to.event_key,
                     to.key.0,
                     id,
@@ -125,16 +138,11 @@ impl<'t> Writer<'t> {
                 let sql = "INSERT INTO outbox (event_key, subscriber_key, alert_id, channel, magnitude, alert, created_at, due_at, status)
                            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'due')";
                 let alert = Json(&whole);
-                self.transaction.prepare_cached(sql)?.execute(params![
-                    to.event_key,
-                    to.key.0,
-                    id,
-                    channel.as_str(),
-                    magnitude,
-                    alert,
-                    at,
-                    due_at
-                ])
+                let insert = match &mut self.insert {
+                    Some(insert) => insert,
+                    none => none.insert(self.transaction.prepare_cached(sql)?),
+                };
+                insert.execute(params![to.event_key, to.key.0, id, channel.as_str(), magnitude, alert, at, due_at])
             }
         }
     }

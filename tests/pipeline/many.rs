@@ -40,6 +40,10 @@ async fn thousands_of_subscribers_are_each_decided_once() {
     assert!(steps.len() >= 6 && decided.iter().all(|chunk| *chunk <= 4_000), "{decided:?}");
     assert_eq!(rig.number("SELECT count(*) FROM outbox"), 4_800 + 3_200);
     assert_eq!(rig.number("SELECT count(*) FROM decisions WHERE outcome = 'pending'"), 3_200);
+    // What they share is kept once: what is said of each event, and of the one limit. The third event was withheld from all.
+    assert_eq!(rig.number("SELECT count(DISTINCT event_key) FROM contents"), rig.number("SELECT count(*) FROM contents"));
+    assert_eq!((rig.number("SELECT count(*) FROM contents"), rig.number("SELECT count(*) FROM terms")), (2, 1));
+    assert_eq!(rig.number("SELECT count(*) FROM outbox WHERE alert IS NOT NULL"), 0);
     rig.pass(HOUR);
     rig.dispatch().await;
     assert_eq!(rig.number("SELECT count(*) FROM decisions WHERE outcome = 'digested'"), 3_200);

@@ -229,6 +229,7 @@ async fn many_steps_and_a_crash_after_each() {
         }
     }
     assert_eq!((total.decisions, total.updates, total.messages, total.revisions), (1_200, 1_200, 2_400, 1));
+    assert_eq!(rig.number("SELECT count(*) FROM contents"), 0, "nothing says it any more");
     assert!(steps >= 4, "{steps}");
     assert_eq!(limiters(&rig), spent);
 }
