@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::pulse::{Pulse, Stage};
 use super::settings::Watching;
-use super::{Database, systemd, with_causes};
+use super::{Database, Metrics, systemd, with_causes};
 use crate::clock::{Clock, Stopwatch};
 use crate::freshness::{FeedState, Freshness};
 use crate::plain::one_line;
@@ -34,6 +34,7 @@ pub(super) struct Vitals {
     database: Database,
     clock: Arc<dyn Clock>,
     watching: watch::Receiver<Watching>,
+    metrics: Arc<Metrics>,
     started_at: Timestamp,
     since_start: Stopwatch,
     signs: Mutex<Signs>,
@@ -55,11 +56,12 @@ impl Vitals {
         database: Database,
         clock: Arc<dyn Clock>,
         watching: watch::Receiver<Watching>,
+        metrics: Arc<Metrics>,
     ) -> Vitals {
         let (started_at, pulse) = (clock.now(), Pulse::new(stages, systemd::watchdog()));
         let signs = Signs { pulse, told: None, line: String::new(), reload: None, troubles: BTreeMap::new() };
         let since_start = Stopwatch::start();
-        Vitals { identity, database, clock, watching, started_at, since_start, signs: Mutex::new(signs) }
+        Vitals { identity, database, clock, watching, metrics, started_at, since_start, signs: Mutex::new(signs) }
     }
 
     /// A stage is at a turn.
@@ -183,6 +185,7 @@ impl Vitals {
                 },
                 reload: signs.reload.clone(),
                 status: signs.line.clone(),
+                limits: self.metrics.limits(),
             }
         };
         let database = self.identity.database.clone();

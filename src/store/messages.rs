@@ -12,7 +12,7 @@ use super::rows::{At, Json};
 use super::subscribers::SubscriberKey;
 use super::{StoreError, step};
 use crate::alert::{Alert, Content, Explanation};
-use crate::channel::Channel;
+use crate::channel::Lane;
 use crate::event::Magnitude;
 use crate::plan::Message;
 use crate::rate::Rate;
@@ -104,7 +104,7 @@ impl<'t> Writer<'t> {
         now: Timestamp,
     ) -> rusqlite::Result<usize> {
         let magnitude = message.content.largest().and_then(|event| event.magnitude).map(Magnitude::value);
-        let channel = Channel::of(&to.subscriber.destination);
+        let lane = Lane::of(to.subscriber);
         let (at, due_at) = (At(now), At(message.due_at));
         match said {
             Said::Pieces(content, terms) => {
@@ -122,7 +122,7 @@ impl<'t> Writer<'t> {
                     to.event_key,
                     to.key.0,
                     id,
-                    channel.as_str(),
+                    lane.as_str(),
                     magnitude,
                     content,
                     terms,
@@ -142,7 +142,7 @@ impl<'t> Writer<'t> {
                     Some(insert) => insert,
                     none => none.insert(self.transaction.prepare_cached(sql)?),
                 };
-                insert.execute(params![to.event_key, to.key.0, id, channel.as_str(), magnitude, alert, at, due_at])
+                insert.execute(params![to.event_key, to.key.0, id, lane.as_str(), magnitude, alert, at, due_at])
             }
         }
     }

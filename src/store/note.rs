@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::StoreError;
+use crate::limits::Standing;
 use crate::time::Timestamp;
 
 /// The longest file that is read, in bytes.
@@ -29,6 +30,9 @@ pub struct DaemonNote {
     pub reload: Option<Reload>,
     /// How things stand, in one line.
     pub status: String,
+    /// How the limits on deliveries stand.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Standing>,
 }
 
 /// When each stage last was at a turn, be it with nothing to do; `None` before its first.

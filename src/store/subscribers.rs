@@ -14,11 +14,11 @@ use super::queries::with_limiters;
 use super::rows::{At, Json, Word};
 use super::unsubscribe::{Waiting, drop_of_the_gone};
 use super::{Store, StoreError, step};
-use crate::channel::Channel;
+use crate::channel::Lane;
 use crate::interest::Interest;
 use crate::limiter::{Limiter, Policy};
 use crate::quiet::QuietHours;
-use crate::subscriber::{Destination, Enrolment, Excess, Mode, Preset, Standing, Subscriber, SubscriberName, Updates};
+use crate::subscriber::{Destination, Enrolment, Excess, Mode, Preset, Standing, Subscriber, SubscriberName, Tags, Updates};
 use crate::time::Timestamp;
 
 /// A subscriber's row.
@@ -109,6 +109,8 @@ struct Outline<'a> {
     updates: Updates,
     #[serde(default)]
     quiet: Option<QuietHours>,
+    #[serde(default)]
+    tags: Tags,
 }
 
 impl SharedParts {
@@ -130,6 +132,7 @@ impl SharedParts {
             mode: outline.mode,
             updates: outline.updates,
             quiet: outline.quiet,
+            tags: outline.tags,
         })
     }
 }
@@ -237,14 +240,15 @@ impl Store {
                 },
             )
             .map_err(step("change a subscriber"))?;
-        if before.subscriber.destination != changed.destination {
+        let lane = Lane::of(changed);
+        if lane != Lane::of(&before.subscriber) {
             // What waits goes to the new destination, so it is limited and held up with that.
             transaction
                 .execute(
                     "UPDATE outbox SET channel = ?2
                      WHERE event_key IN (SELECT event_key FROM events) AND subscriber_key = ?1
                        AND status IN ('due', 'leased', 'dead')",
-                    params![before.key.0, Channel::of(&changed.destination).as_str()],
+                    params![before.key.0, lane.as_str()],
                 )
                 .map_err(step("change the channel of what waits"))?;
         }
