@@ -11,12 +11,15 @@ use super::{DaemonLock, Location, Store, StoreError, step};
 const PAGE: usize = 500;
 
 /// A table with the columns that tell its rows apart, in the order in which rows refer to earlier ones.
-const TABLES: [(&str, &[&str]); 10] = [
+const TABLES: [(&str, &[&str]); 13] = [
     ("installation", &["only"]),
     ("events", &["event_key"]),
     ("event_ids", &["id"]),
     ("revisions", &["event_key", "seen_at"]),
     ("subscribers", &["subscriber_key"]),
+    ("limiters", &["subscriber_key"]),
+    ("contents", &["content_key"]),
+    ("terms", &["terms_key"]),
     ("outbox", &["delivery_key"]),
     ("decisions", &["event_key", "subscriber_key"]),
     ("updates", &["update_key"]),
@@ -139,6 +142,7 @@ fn copy_table(from: &Connection, to: &Transaction<'_>, table: &'static str, keys
     }
     if let ([key], Some(session)) = (keys, to.server())
         && key.ends_with("_key")
+        && table != "limiters"
     {
         let next = format!("SELECT setval(pg_get_serial_sequence('{table}', '{key}'), (SELECT max({key}) FROM {table}))");
         session.batch(&next).map_err(step("continue the numbers of rows"))?;

@@ -13,6 +13,7 @@ mod lanes;
 mod ledger;
 mod location;
 mod lock;
+mod messages;
 mod note;
 mod notices;
 mod outbox;
@@ -87,6 +88,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0006_unsubscribe.sql"),
     include_str!("../../migrations/sqlite/0007_notices.sql"),
     include_str!("../../migrations/sqlite/0008_retention.sql"),
+    include_str!("../../migrations/sqlite/0009_fan_out.sql"),
 ];
 /// Those of a server, counted in its table `throttler_schema`.
 const SERVER_MIGRATIONS: &[&str] = &[include_str!("../../migrations/postgres/0001_first.sql")];

@@ -1,7 +1,8 @@
 //! Telling of later versions: what those who were told of an event are told when it changes or is withdrawn. As with
 //! decisions, the row, the limiter's new state and the message are one transaction; a version is decided once for each.
 
-use super::decisions::{CHUNK, Candidate, carried, write_limiter, write_message};
+use super::decisions::{CHUNK, Candidate, carried, write_limiter};
+use super::messages::{Addressed, Writer};
 use super::rows::{At, Json, Word};
 use super::sql::{self, Connection, OptionalExtension, Transaction, named_params, params};
 use super::subscribers::{StoredSubscriber, SubscriberKey, read_subscriber};
@@ -227,8 +228,9 @@ impl Version<'_> {
         self.supersede(transaction, Some(self.revision), because)?;
         let delivery = match &plan.message {
             Some(message) => {
-                let alert_id = format!("{installation}-{}-{}-{}", self.subscriber.0, self.event_key, self.revision.ticks());
-                Some(write_message(transaction, self.subscriber, &subscriber, message, &alert_id, now)?)
+                let ending = format!("-{}", self.revision.ticks());
+                let to = Addressed { key: self.subscriber, subscriber: &subscriber, event_key: self.event_key, ending: &ending };
+                Some(Writer::new(transaction, installation).write(to, message, now)?)
             }
             None => None,
         };

@@ -30,7 +30,7 @@ async fn prune(rig: &mut Rig, keep: Span) -> Pruned {
 
 /// The subscribers with all that the limiters spent.
 fn limiters(rig: &Rig) -> Vec<Vec<String>> {
-    rig.rows("SELECT subscriber_key, limiter, wake_at FROM subscribers ORDER BY subscriber_key")
+    rig.rows("SELECT subscriber_key, state, wake_at FROM subscribers LEFT JOIN limiters USING (subscriber_key) ORDER BY subscriber_key")
 }
 
 #[tokio::test]
@@ -221,6 +221,7 @@ async fn many_steps_and_a_crash_after_each() {
         }
     }
     assert_eq!((total.decisions, total.updates, total.messages, total.revisions), (1_200, 1_200, 2_400, 1));
+    assert_eq!(rig.number("SELECT count(*) FROM contents"), 0, "nothing says it any more");
     assert!(steps >= 4, "{steps}");
     assert_eq!(limiters(&rig), spent);
 }

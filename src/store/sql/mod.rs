@@ -10,12 +10,11 @@ mod row;
 use std::cell::Cell;
 
 use rusqlite::TransactionBehavior;
-use rusqlite::types::FromSqlError;
 
 pub(super) use self::params::Params;
 pub(super) use self::postgres::{Cancel, Session};
 pub(super) use self::row::{MappedRows, Row, Rows};
-pub(super) use rusqlite::types::ToSql;
+pub(super) use rusqlite::types::{FromSqlError, ToSql};
 pub(super) use rusqlite::{named_params, params};
 
 /// Why a statement failed.
@@ -108,14 +107,16 @@ impl Connection {
 
     /// Inserts one row: the number that it got in this column, which is its key.
     pub fn insert(&self, sql: &str, parameters: impl Params, column: &str) -> Result<i64> {
-        match self {
-            Connection::Sqlite(connection) => {
-                connection.prepare_cached(sql)?.execute(parameters)?;
-                Ok(connection.last_insert_rowid())
-            }
+        self.prepare_insert(sql, column)?.key(parameters)
+    }
+
+    /// A statement that inserts one row at a time, which gets a number in this column.
+    pub fn prepare_insert(&self, sql: &str, column: &str) -> Result<Insert<'_>> {
+        Ok(match self {
+            Connection::Sqlite(connection) => Insert::Sqlite(connection, connection.prepare_cached(sql)?),
             // To answer with what it wrote costs SQLite a table of its own.
-            Connection::Postgres(_) => self.query_row(&format!("{sql} RETURNING {column}"), parameters, |row| row.get(column)),
-        }
+            Connection::Postgres(session) => Insert::Postgres { session, sql: format!("{sql} RETURNING {column}") },
+        })
     }
 
     /// The `SQLite` behind it, for what only that has.
@@ -189,6 +190,28 @@ impl Drop for Transaction<'_> {
 pub(super) enum Statement<'c> {
     Sqlite(rusqlite::CachedStatement<'c>),
     Postgres { session: &'c Session, sql: String },
+}
+
+/// A statement that inserts one row at a time.
+pub(super) enum Insert<'c> {
+    Sqlite(&'c rusqlite::Connection, rusqlite::CachedStatement<'c>),
+    Postgres { session: &'c Session, sql: String },
+}
+
+impl Insert<'_> {
+    /// Inserts a row: its key.
+    pub fn key(&mut self, parameters: impl Params) -> Result<i64> {
+        match self {
+            Insert::Sqlite(connection, statement) => {
+                statement.execute(parameters)?;
+                Ok(connection.last_insert_rowid())
+            }
+            Insert::Postgres { session, sql } => {
+                let rows = session.query(sql, &parameters.values()?)?;
+                Row::Postgres(rows.first().ok_or(rusqlite::Error::QueryReturnedNoRows)?).get(0)
+            }
+        }
+    }
 }
 
 impl Statement<'_> {

@@ -21,6 +21,14 @@ pub(in crate::store) enum Row<'r> {
 }
 
 impl Row<'_> {
+    /// A value where it stands.
+    pub fn get_ref<I: Column>(&self, column: I) -> Result<ValueRef<'_>> {
+        match self {
+            Row::Sqlite(row) => Ok(row.get_ref(column)?),
+            Row::Postgres(row) => Ok(row.try_get::<_, Value<'_>>(column).map_err(Fault::from)?.0),
+        }
+    }
+
     pub fn get<I: Column, T: FromSql>(&self, column: I) -> Result<T> {
         match self {
             Row::Sqlite(row) => Ok(row.get(column)?),

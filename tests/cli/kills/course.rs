@@ -241,10 +241,15 @@ impl<'a> Course<'a> {
                  JOIN (SELECT subscriber_key, name FROM subscribers) AS s USING (subscriber_key)
                  LEFT JOIN (SELECT delivery_key, created_at, alert FROM outbox) AS o USING (delivery_key)",
             ),
-            ("limiters", "SELECT name, standing, limiter, wake_at, update_wake_at FROM subscribers"),
+            (
+                "limiters",
+                "SELECT name, standing, state, wake_at, update_wake_at FROM subscribers LEFT JOIN limiters USING (subscriber_key)",
+            ),
             (
                 "messages",
-                "SELECT name, magnitude, o.created_at, status, alert FROM outbox AS o JOIN subscribers USING (subscriber_key)",
+                "SELECT name, magnitude, o.created_at, status, alert, content, terms, o.reason, remaining, retry_at, reset_at
+                 FROM outbox AS o JOIN subscribers USING (subscriber_key)
+                 LEFT JOIN contents USING (content_key) LEFT JOIN terms USING (terms_key)",
             ),
         ];
         let key = self.lines("SELECT key FROM installation").swap_remove(0);
