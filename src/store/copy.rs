@@ -174,18 +174,18 @@ fn pages(
     let (list, order) = (list.join(", "), quoted.join(", "));
     let beyond: Vec<String> = (1..=keys.len()).map(|number| format!("?{number}")).collect();
     let places: Vec<usize> = keys.iter().filter_map(|key| columns.iter().position(|column| column == key)).collect();
-    let mut last: Vec<Value> = Vec::new();
+    let mut reached: Vec<Value> = Vec::new();
     loop {
-        let after = if last.is_empty() { String::new() } else { format!("WHERE ({order}) > ({})", beyond.join(", ")) };
+        let after = if reached.is_empty() { String::new() } else { format!("WHERE ({order}) > ({})", beyond.join(", ")) };
         let sql = format!("SELECT {list} FROM {table} {after} ORDER BY {order} LIMIT {PAGE}");
-        let parameters: Vec<&dyn ToSql> = last.iter().map(|value| value as &dyn ToSql).collect();
+        let parameters: Vec<&dyn ToSql> = reached.iter().map(|value| value as &dyn ToSql).collect();
         let mut statement = connection.prepare_cached(&sql)?;
         let read = statement.query_map(parameters.as_slice(), |row| (0..columns.len()).map(|at| row.get(at)).collect())?;
         let rows: Vec<Vec<Value>> = read.collect::<sql::Result<_>>()?;
         drop(statement);
         page(&rows)?;
         match rows.last() {
-            Some(row) if rows.len() == PAGE => last = places.iter().map(|at| row[*at].clone()).collect(),
+            Some(row) if rows.len() == PAGE => reached = places.iter().map(|at| row[*at].clone()).collect(),
             _ => return Ok(()),
         }
     }

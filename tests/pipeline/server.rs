@@ -121,20 +121,21 @@ impl Server {
 /// A connection that asks again and again, also after the server was gone.
 pub struct Asker {
     url: String,
-    runtime: tokio::runtime::Runtime,
+    /// There until it is dropped.
+    runtime: Option<tokio::runtime::Runtime>,
     client: Option<tokio_postgres::Client>,
 }
 
 impl Asker {
     pub fn new(url: &str) -> Asker {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
-        Asker { url: url.to_owned(), runtime, client: None }
+        Asker { url: url.to_owned(), runtime: Some(runtime), client: None }
     }
 
     /// As [`ask`], and `None` where nobody answers.
     pub fn rows(&mut self, sql: &str) -> Option<Vec<Vec<String>>> {
         let (url, client) = (&self.url, self.client.take());
-        let answered = self.runtime.block_on(async {
+        let answered = self.runtime.as_ref()?.block_on(async {
             let client = match client {
                 Some(client) => client,
                 None => {
@@ -152,6 +153,15 @@ impl Asker {
         let (client, answers) = answered?;
         self.client = Some(client);
         Some(texts(answers))
+    }
+}
+
+impl Drop for Asker {
+    fn drop(&mut self) {
+        // It may be dropped where nothing may wait.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 

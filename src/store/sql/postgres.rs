@@ -119,11 +119,11 @@ impl Session {
     fn enter(&self, begin: &str) -> Result<()> {
         self.revive()?;
         self.in_transaction.set(true);
-        let begun = self.batch(begin);
-        if begun.is_err() {
+        let done = self.batch(begin);
+        if done.is_err() {
             self.rollback();
         }
-        begun
+        done
     }
 
     pub fn commit(&self) -> Result<()> {
