@@ -258,16 +258,17 @@ fn ending(alert: &Alert, leave: &str) -> [(&'static str, String); 4] {
 /// How many more may come now, and when the next is possible.
 fn next(what: &str, explanation: &Explanation, created_at: Timestamp) -> String {
     let more = match explanation.remaining {
-        0 => format!("No more {what}s may come now"),
-        1 => format!("1 more {what} may come now"),
-        many => format!("{many} more {what}s may come now"),
+        0 => format!("No more {what}s may come"),
+        1 => format!("1 more {what} may come"),
+        many => format!("{many} more {what}s may come"),
     };
     if explanation.retry_at <= created_at {
-        format!("{more}; the next is possible at once.")
-    } else {
-        let wait = length(explanation.retry_at.since(created_at));
-        format!("{more}; the next is possible at {} (in {wait}).", utc_rounded_up(explanation.retry_at))
+        return format!("{more} now; the next is possible at once.");
     }
+    let wait = length(explanation.retry_at.since(created_at));
+    // The limit has room for them, and quiet hours have not.
+    let when = if explanation.remaining > 0 { "after quiet hours" } else { "now" };
+    format!("{more} {when}; the next is possible at {} (in {wait}).", utc_rounded_up(explanation.retry_at))
 }
 
 fn sentence(text: &str) -> String {
