@@ -92,7 +92,8 @@ impl Facts {
                 ending,
             },
             Content::Notice(notice) => {
-                Facts { title, note: None, details: notice_details(notice), link: None, rows: Vec::new(), ending }
+                let note = notice.exercise.then(|| EXERCISE_NOTE.to_owned());
+                Facts { title, note, details: notice_details(notice), link: None, rows: Vec::new(), ending }
             }
         }
     }
@@ -157,7 +158,7 @@ fn notice_details(notice: &Notice) -> Vec<(&'static str, String)> {
 fn section_details(section: &Section) -> Vec<(&'static str, String)> {
     let mut details = match section.what {
         What::FeedStale | What::FeedFresh => Vec::new(),
-        What::DestinationDead => vec![("Destinations", section.in_words())],
+        What::DestinationDead | What::DestinationRecovered => vec![("Destinations", section.in_words())],
         What::WithholdingBegan | What::WithholdingEnded => vec![("Withholding", section.in_words())],
     };
     let labels = std::iter::once(if details.is_empty() { "Feed" } else { "" }).chain(std::iter::repeat(""));
