@@ -26,5 +26,6 @@ CREATE INDEX changes_dead ON changes (change_key) WHERE what = 'destination-dead
 ALTER TABLE noticing ADD COLUMN recovered_at INTEGER;
 ALTER TABLE noticing ADD COLUMN recovering_from INTEGER;
 
--- Subscribers are counted every few seconds; that does not go through their rows.
-CREATE INDEX subscribers_by_standing ON subscribers (standing) WHERE removed_at IS NULL;
+-- Subscribers are counted every few seconds; that does not go through their rows. By the first letter, so that no other query takes this
+-- index for a short cut: most are active.
+CREATE INDEX subscribers_by_standing ON subscribers (substr(standing, 1, 1)) WHERE removed_at IS NULL;

@@ -148,16 +148,16 @@ pub(super) const STILL_CLAIMED: &str = "SELECT 1 FROM outbox AS o CROSS JOIN sub
 pub(super) const BACKLOG: &str = "SELECT
     (SELECT count(*) FROM events WHERE dispatch_from IS NOT NULL),
     (SELECT count(*) FROM outbox WHERE status = 'due') + (SELECT count(*) FROM outbox WHERE status = 'leased'),
-    (SELECT count(*) FROM subscribers WHERE removed_at IS NULL AND standing = 'active')";
+    (SELECT count(*) FROM subscribers WHERE removed_at IS NULL AND substr(standing, 1, 1) = 'a')";
 
 /// How many there are of what. Of messages the number tells which was made first, as an index has it and their rows need not.
 pub(super) const STANDING: &str = "SELECT
     (SELECT count(*) FROM events WHERE merged_into IS NULL) AS events,
     (SELECT max(origin_at) FROM events WHERE merged_into IS NULL) AS newest,
     (SELECT count(*) FROM events WHERE dispatch_from IS NOT NULL) AS undecided,
-    (SELECT count(*) FROM subscribers WHERE removed_at IS NULL AND standing = 'active') AS active,
-    (SELECT count(*) FROM subscribers WHERE removed_at IS NULL AND standing = 'paused') AS paused,
-    (SELECT count(*) FROM subscribers WHERE removed_at IS NULL AND standing = 'disabled') AS disabled,
+    (SELECT count(*) FROM subscribers WHERE removed_at IS NULL AND substr(standing, 1, 1) = 'a') AS active,
+    (SELECT count(*) FROM subscribers WHERE removed_at IS NULL AND substr(standing, 1, 1) = 'p') AS paused,
+    (SELECT count(*) FROM subscribers WHERE removed_at IS NULL AND substr(standing, 1, 1) = 'd') AS disabled,
     (SELECT count(*) FROM outbox WHERE status = 'due') AS due,
     (SELECT count(*) FROM outbox WHERE status = 'leased') AS leased,
     (SELECT count(*) FROM outbox WHERE status = 'dead') AS dead,

@@ -407,7 +407,7 @@ async fn a_notice_under_way_at_a_stop_is_handed_back_and_told_by_the_next_start(
     let stopping = manager.hear("STOPPING=1").pop().expect("a message");
     assert_eq!(stopping[1], "STATUS=stopping, 1 deliveries under way");
     assert_eq!(daemon.ended().code(), Some(0));
-    let handed_back = "SELECT count(*) FROM notices WHERE status = 'due' AND detail LIKE '%may have been sent already%'";
+    let handed_back = "SELECT count(*) FROM notices WHERE status = 'due' AND detail LIKE 'cut off by a stop of the daemon%'";
     assert_eq!(number(&place, handed_back), Some(1));
 
     gate.open();

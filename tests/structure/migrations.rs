@@ -16,7 +16,7 @@ const APPLIED: [(&str, &str); 9] = [
     ("0006_unsubscribe.sql", "ec7570f12e4a3216ed4ae976c59af32fb8cd5f6d09229a7a66a1a16f063ae2a6"),
     ("0007_notices.sql", "9a07bc8c91568109b52f81608c1af842e08619a739d929ce164306d890977a08"),
     ("0008_retention.sql", "cadc6ef3db85677e9ab7ceaf05ee33d7e09eab4c2845ebcf6b141ec56dee2b4f"),
-    ("0010_recoveries.sql", "552c33031f7b8753d9045b6e21b25ff7ab7869bfccd8b5cba26d4723025024bf"),
+    ("0010_recoveries.sql", "29690259808c33b5595cae140329ca61c666dd3bea117cc6268b797e73d83493"),
 ];
 
 fn sha256(bytes: &[u8]) -> String {
