@@ -22,7 +22,7 @@ use throttler::interest::Interest;
 use throttler::limiter::{Algorithm, Limit, Policy};
 use throttler::news::{EventRules, FirstRun};
 use throttler::store::Store;
-use throttler::subscriber::{Destination, Excess, Mode, Preset, Subscriber, Updates};
+use throttler::subscriber::{Destination, Excess, Mode, Preset, Subscriber, Tags, Updates};
 use throttler::time::Span;
 
 use receiver::{Kind, processor_time, start_receiver};
@@ -134,6 +134,7 @@ fn subscriber(kind: Kind, at: usize, port: u16) -> Result<(Subscriber, Option<St
         excess: Excess::Digest,
         mode: Mode::Enforce,
         quiet: None,
+        tags: Tags::default(),
         updates: Updates::default(),
         preset: Preset::default(),
     };

@@ -23,7 +23,7 @@ use throttler::interest::{Interest, Radius, Region};
 use throttler::limiter::{Algorithm, Limit, Policy};
 use throttler::news::{EventRules, FirstRun};
 use throttler::store::Store;
-use throttler::subscriber::{Destination, Excess, Mode, Preset, Subscriber, Updates};
+use throttler::subscriber::{Destination, Excess, Mode, Preset, Subscriber, Tags, Updates};
 use throttler::time::{Span, Timestamp};
 
 use receiver::{Kind, processor_time, start_receiver};
@@ -252,6 +252,7 @@ fn subscriber(at: usize, port: u16) -> Result<(Subscriber, Option<String>)> {
         excess: [Excess::Digest, Excess::Delay, Excess::Drop][at / 10 % 3],
         mode: Mode::Enforce,
         quiet: None,
+        tags: Tags::default(),
         updates: Updates::default(),
         preset: Preset::default(),
     };

@@ -1,10 +1,11 @@
-//! The channel: what deliveries share on their way out, and what is therefore limited and breaks together.
+//! The channel: what deliveries share on their way out, and what is therefore limited and breaks together. And the lane: those of
+//! one channel that the same limits cover.
 
 use std::fmt;
 
 use serde::Serialize;
 
-use crate::subscriber::Destination;
+use crate::subscriber::{Destination, Subscriber, Tags};
 
 /// The mail relay (`email`), or the origin of a webhook's URL (`https://hooks.example.org`, with the port where it is not
 /// the usual one): one host as far as a sender can tell.
@@ -56,9 +57,84 @@ impl fmt::Display for Channel {
     }
 }
 
+/// The deliveries of one channel whose subscribers have the same tags: what limits cover, they cover as a whole. A row has it
+/// as one text, the channel and then ` #` before each tag: `email`, `email #bulk #europe`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lane {
+    text: String,
+    channel: Channel,
+    tags: Tags,
+}
+
+/// Stands before each tag; neither a relay nor an origin has a space in it.
+const BEFORE_TAG: &str = " #";
+
+impl Lane {
+    /// The lane of what goes to this subscriber.
+    #[must_use]
+    pub fn of(subscriber: &Subscriber) -> Lane {
+        Lane::new(Channel::of(&subscriber.destination), subscriber.tags.clone())
+    }
+
+    /// The lane without tags of a channel.
+    #[must_use]
+    pub fn untagged(channel: Channel) -> Lane {
+        Lane::new(channel, Tags::default())
+    }
+
+    fn new(channel: Channel, tags: Tags) -> Lane {
+        let mut text = channel.0.clone();
+        for tag in tags.iter() {
+            text.push_str(BEFORE_TAG);
+            text.push_str(tag.as_str());
+        }
+        Lane { text, channel, tags }
+    }
+
+    /// The lane that was written as this text. A tag that is none stays in the text, and nothing names it.
+    #[must_use]
+    pub fn from_text(text: String) -> Lane {
+        let mut parts = text.split(BEFORE_TAG);
+        let channel = Channel(parts.next().unwrap_or_default().to_owned());
+        let tags = Tags::new(parts.filter_map(|tag| tag.parse().ok())).unwrap_or_default();
+        Lane { text, channel, tags }
+    }
+
+    /// The lane as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The channel that it is one of.
+    #[must_use]
+    pub fn channel(&self) -> &Channel {
+        &self.channel
+    }
+
+    /// The tags that its subscribers have.
+    #[must_use]
+    pub fn tags(&self) -> &Tags {
+        &self.tags
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lane_is_a_channel_with_tags() {
+        for (text, channel, tags) in [
+            ("email", "email", ""),
+            ("email #bulk #europe", "email", "bulk, europe"),
+            ("https://[2001:db8::1]:8443 #a", "https://[2001:db8::1]:8443", "a"),
+        ] {
+            let lane = Lane::from_text(text.to_owned());
+            assert_eq!((lane.as_str(), lane.channel().as_str(), lane.tags().to_string().as_str()), (text, channel, tags));
+            assert_eq!(Lane::new(lane.channel.clone(), lane.tags.clone()), lane);
+        }
+    }
 
     #[test]
     fn a_channel_is_the_relay_or_an_origin() {

@@ -12,6 +12,8 @@ use serde::{Deserialize, Deserializer};
 
 use crate::event::Magnitude;
 use crate::identity::unlinked::Likeness;
+use crate::limiter::{Algorithm, CounterRule};
+use crate::limits::{FallbackPolicy, LimitName};
 use crate::news::FirstRun;
 use crate::notice::Topic;
 use crate::rate::Rate;
@@ -35,6 +37,9 @@ pub struct Config {
     pub webhook: WebhookConfig,
     pub web: WebConfig,
     pub operator: OperatorConfig,
+    /// Limits on deliveries, a `[[limit]]` each.
+    pub limit: Vec<LimitConfig>,
+    pub redis: RedisConfig,
 }
 
 /// `[feed]`
@@ -87,6 +92,60 @@ pub struct WebhookConfig {
     pub max_per_second_per_host: Option<u32>,
     /// Hosts with a rate of their own, with the port where it is not the usual one.
     pub hosts: BTreeMap<String, Rate>,
+}
+
+/// A `[[limit]]`: one of `channel`, `host`, `tag` and `all` says what it covers.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LimitConfig {
+    pub name: LimitName,
+    /// `email` or `webhook`.
+    pub channel: Option<String>,
+    /// With the port where it is not the usual one.
+    pub host: Option<String>,
+    pub tag: Option<String>,
+    #[serde(default)]
+    pub all: bool,
+    #[serde(default = "token_bucket")]
+    pub algorithm: Algorithm,
+    pub rate: Rate,
+    /// `None`: the rate's N, where the algorithm has a bucket.
+    pub bucket: Option<u64>,
+    #[serde(default)]
+    pub counter_rule: CounterRule,
+    /// How many admissions a delivery uses up.
+    #[serde(default = "one")]
+    pub cost: u32,
+    /// `local`, or the URL of a Redis server that several instances share.
+    #[serde(default = "local")]
+    pub store: String,
+    /// What holds while that server is away. `None`: fail-closed.
+    pub outage: Option<FallbackPolicy>,
+    /// How many instances share it.
+    pub instances: Option<u32>,
+}
+
+/// `[redis]`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RedisConfig {
+    /// Holds the password. `None`: a credential, the environment or the URL may hold one.
+    pub password_file: Option<PathBuf>,
+}
+
+/// [`LimitConfig::store`] of a limit that no other instance knows.
+pub const LOCAL: &str = "local";
+
+const fn token_bucket() -> Algorithm {
+    Algorithm::TokenBucket
+}
+
+const fn one() -> u32 {
+    1
+}
+
+fn local() -> String {
+    LOCAL.to_owned()
 }
 
 /// `[web]`
@@ -172,6 +231,8 @@ impl Default for Config {
             webhook: WebhookConfig::default(),
             web: WebConfig::default(),
             operator: OperatorConfig::default(),
+            limit: Vec::new(),
+            redis: RedisConfig::default(),
         }
     }
 }
@@ -213,8 +274,8 @@ impl Default for OperatorConfig {
 }
 
 /// The known keys, a section at a time; the empty section is the top level.
-const KEYS: [(&str, &[&str]); 6] = [
-    ("", &["database", "ledger_days", "feed", "email", "webhook", "web", "operator"]),
+const KEYS: [(&str, &[&str]); 8] = [
+    ("", &["database", "ledger_days", "feed", "email", "webhook", "web", "operator", "limit", "redis"]),
     (
         "feed",
         &[
@@ -239,6 +300,25 @@ const KEYS: [(&str, &[&str]); 6] = [
     ("webhook", &["allow_private", "max_per_second_per_host", "hosts"]),
     ("web", &["listen", "public", "base_url", "token_file", "catalogue"]),
     ("operator", &["email", "webhook", "preset", "webhook_secret_file", "notices", "max_per_hour"]),
+    (
+        "limit",
+        &[
+            "name",
+            "channel",
+            "host",
+            "tag",
+            "all",
+            "algorithm",
+            "rate",
+            "bucket",
+            "counter_rule",
+            "cost",
+            "store",
+            "outage",
+            "instances",
+        ],
+    ),
+    ("redis", &["password_file"]),
 ];
 
 impl Config {
@@ -292,14 +372,16 @@ fn in_plain_words(key: &str, message: &str) -> String {
     if let Some((before, _)) = message.split_once("struct ") {
         message = format!("{before}a table like [{key}]");
     }
+    if message == "invalid type: map, expected a sequence" {
+        return "limit: expected tables like [[limit]], of which there may be several".to_owned();
+    }
     if key.is_empty() { message } else { format!("{key}: {message}") }
 }
 
 /// The first key that is not known, with a hint at the nearest one that is.
 fn unknown_key(table: &toml::Table) -> Option<(String, String)> {
     for (section, known) in KEYS {
-        let keys = if section.is_empty() { Some(table) } else { table.get(section).and_then(toml::Value::as_table) };
-        for key in keys.into_iter().flat_map(toml::Table::keys) {
+        for key in tables_of(table, section).into_iter().flat_map(toml::Table::keys) {
             if !known.contains(&key.as_str()) {
                 let prefix = if section.is_empty() { String::new() } else { format!("{section}.") };
                 return Some((format!("{prefix}{key}"), hint(section, key)));
@@ -307,6 +389,16 @@ fn unknown_key(table: &toml::Table) -> Option<(String, String)> {
         }
     }
     None
+}
+
+/// The tables of a section: none, one, or as many as there are of it.
+fn tables_of<'t>(table: &'t toml::Table, section: &str) -> Vec<&'t toml::Table> {
+    match table.get(section) {
+        _ if section.is_empty() => vec![table],
+        Some(toml::Value::Table(table)) => vec![table],
+        Some(toml::Value::Array(tables)) => tables.iter().filter_map(toml::Value::as_table).collect(),
+        _ => Vec::new(),
+    }
 }
 
 fn hint(section: &str, key: &str) -> String {
@@ -340,8 +432,8 @@ mod tests {
         let table: toml::Table = all.parse().expect("the default with its optional keys");
         for (section, keys) in KEYS {
             for key in keys {
-                let within = if section.is_empty() { Some(&table) } else { table[section].as_table() };
-                assert!(within.is_some_and(|table| table.contains_key(*key)), "{section}.{key} is not in the default");
+                let within = tables_of(&table, section);
+                assert!(within.iter().any(|table| table.contains_key(*key)), "{section}.{key} is not in the default");
             }
         }
         assert!(parse(&all).is_ok());
@@ -387,6 +479,15 @@ mod tests {
             (
                 "[web]\ncatalogue = 5\n",
                 "throttler.toml:2: catalogue: invalid type: integer `5`, expected the name of a file or a list of them",
+            ),
+            (
+                "[[limit]]\nname = \"a\"\nrate = \"1/s\"\nchanel = \"email\"\n",
+                "throttler.toml: unknown key 'limit.chanel'; the nearest known one is 'limit.channel'",
+            ),
+            ("[[limit]]\nrate = \"1/s\"\n", "throttler.toml:1: missing field `name`"),
+            (
+                "[[limit]]\nname = \"A b\"\nrate = \"1/s\"\n",
+                "throttler.toml:2: name: 'A b' is no name of a limit: expected 1 to 40 small letters, digits, '_' or '-', starting with a letter or digit",
             ),
             ("feed = 5\n", "throttler.toml:1: feed: invalid type: integer `5`, expected a table like [feed]"),
         ] {

@@ -13,6 +13,7 @@ pub mod freshness;
 pub mod identity;
 pub mod interest;
 pub mod limiter;
+pub mod limits;
 pub mod news;
 pub mod notice;
 pub mod plain;
@@ -37,6 +38,7 @@ pub mod clock;
 pub mod config;
 pub mod delivery;
 pub mod feed;
+pub mod shared;
 pub mod store;
 
 // Host.

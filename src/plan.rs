@@ -172,8 +172,8 @@ fn quiet_until(
 }
 
 /// The quiet hours that hold events of this magnitude, if any do.
-fn quiet_for(subscriber: &Subscriber, magnitude: Option<Magnitude>) -> Option<QuietHours> {
-    subscriber.quiet.filter(|quiet| quiet.hold(magnitude) && !subscriber.policy.passes_always(magnitude))
+fn quiet_for(subscriber: &Subscriber, magnitude: Option<Magnitude>) -> Option<&QuietHours> {
+    subscriber.quiet.as_ref().filter(|quiet| quiet.hold(magnitude) && !subscriber.policy.passes_always(magnitude))
 }
 
 /// Decides on an event that matches the subscriber's interest, and says why.
@@ -199,7 +199,7 @@ pub fn decide(subscriber: &Subscriber, limiter: &mut Limiter, event: &Event, unc
 ///
 /// `withheld` is in any order. Ask again until it is [`Turn::Later`] or nothing is left.
 pub fn turn(subscriber: &Subscriber, limiter: &mut Limiter, withheld: &[Withheld], now: Timestamp) -> Turn {
-    let quiet = subscriber.quiet.filter(|_| subscriber.mode == Mode::Enforce);
+    let quiet = subscriber.quiet.as_ref().filter(|_| subscriber.mode == Mode::Enforce);
     let quiet_until = quiet.and_then(|quiet| quiet.until(now));
     let may_ask = |&at: &usize| quiet_until.is_none() || quiet_for(subscriber, withheld[at].magnitude).is_none();
     let asking: Vec<usize> = (0..withheld.len()).filter(may_ask).collect();
@@ -234,7 +234,7 @@ fn turn_among(subscriber: &Subscriber, limiter: &mut Limiter, withheld: &[Withhe
 
 /// Since when it has waited for a turn: what quiet hours held, since they were over.
 fn waits_since(subscriber: &Subscriber, withheld: &Withheld) -> Timestamp {
-    let quiet = subscriber.quiet.filter(|_| withheld.quiet);
+    let quiet = subscriber.quiet.as_ref().filter(|_| withheld.quiet);
     quiet.map_or(withheld.at, |quiet| quiet.next_end(withheld.at))
 }
 
@@ -342,7 +342,7 @@ pub fn reason(subscriber: &Subscriber, event: &Event, answer: &Answer, outlook: 
     let ruling = match answer {
         Answer::Limiter(ruling) => ruling,
         Answer::Quiet { until } => {
-            let zone = subscriber.quiet.map_or_else(Zone::default, |quiet| quiet.zone);
+            let zone = subscriber.quiet.as_ref().map_or_else(Zone::default, |quiet| quiet.zone.clone());
             let held = format!("held for quiet hours until {} {zone} ({until})", zone.clock_at(*until));
             return if shadow { format!("shadow mode: it would have been {held}") } else { held };
         }

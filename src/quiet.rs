@@ -8,8 +8,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use chrono::{FixedOffset, Offset, TimeZone};
-use chrono_tz::{TZ_VARIANTS, Tz};
+use jiff::tz::{TimeZone, TimeZoneDatabase};
 use serde::{Deserialize, Serialize};
 
 use crate::event::Magnitude;
@@ -20,9 +19,11 @@ const MINUTE: i64 = 60 * TICKS_PER_SECOND;
 const DAY: i64 = 24 * 60 * MINUTE;
 /// More than the longest name of a zone; what goes beyond is not compared.
 const MAX_ZONE_CHARS: usize = 64;
+/// The instants at which jiff knows what the clock shows, in seconds: half a day on either side less than years 1 to 9999.
+const KNOWN_SECONDS: (i64, i64) = (-62_135_596_800, 253_402_207_200);
 
 /// When it is quiet, where, and for which events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuietHours {
     pub hours: Hours,
@@ -43,10 +44,10 @@ pub struct Hours {
     to: u16,
 }
 
-/// A time zone of the IANA database, like `Asia/Kamchatka`; UTC unless said otherwise.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// A time zone of the IANA database, like `Asia/Kamchatka`; UTC unless said otherwise. Read in any case.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Zone(Tz);
+pub struct Zone(TimeZone);
 
 /// Why a text is not part of quiet hours.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,7 +57,7 @@ pub enum QuietError {
     #[error("'{0}' begins when it ends: expected two different times of the day, like 22:00-07:00")]
     Empty(String),
     #[error("'{text}' is not a time zone of the IANA database; the nearest known one is '{nearest}'")]
-    Zone { text: String, nearest: &'static str },
+    Zone { text: String, nearest: String },
 }
 
 impl QuietHours {
@@ -107,50 +108,62 @@ impl QuietHours {
 }
 
 impl Zone {
-    /// What the clock on the wall is ahead of UTC.
-    fn offset(self, at: Timestamp) -> FixedOffset {
-        self.0.offset_from_utc_datetime(&at.to_utc().naive_utc()).fix()
+    /// What the clock on the wall is ahead of UTC, in seconds.
+    fn offset(&self, at: Timestamp) -> i64 {
+        i64::from(self.0.to_offset(instant(at)).seconds())
     }
 
     /// What the clock on the wall shows, in ticks after midnight.
-    fn time_of_day(self, at: Timestamp) -> i64 {
-        (at.ticks() + i64::from(self.offset(at).local_minus_utc()) * TICKS_PER_SECOND).rem_euclid(DAY)
+    fn time_of_day(&self, at: Timestamp) -> i64 {
+        (at.ticks() + self.offset(at) * TICKS_PER_SECOND).rem_euclid(DAY)
     }
 
-    /// When the clock is put forward or back after `from` and not after `to`, less than a day apart: no zone has ever done
-    /// so twice in a day.
-    fn step(self, from: Timestamp, to: Timestamp) -> Option<Timestamp> {
-        let at = |seconds: i64| Timestamp::saturating_from_ticks(i128::from(seconds) * i128::from(TICKS_PER_SECOND));
+    /// When the clock is first put forward or back after `from` and not after `to`.
+    fn step(&self, from: Timestamp, to: Timestamp) -> Option<Timestamp> {
         let before = self.offset(from);
-        if self.offset(to) == before {
-            return None;
-        }
-        // It happens at a whole second.
-        let (mut old, mut new) = (from.seconds(), to.seconds());
-        while new - old > 1 {
-            let middle = old + (new - old) / 2;
-            *(if self.offset(at(middle)) == before { &mut old } else { &mut new }) = middle;
-        }
-        Some(at(new))
+        // There are transitions that change the zone's name alone.
+        let following = self.0.following(instant(from)).map(|step| step.timestamp().as_second());
+        let step =
+            following.take_while(|second| *second <= to.seconds()).map(at_second).find(|step| self.offset(*step) != before);
+        step.filter(|step| (from..=to).contains(step))
     }
 
     /// What the clock on the wall shows at an instant, to the minute: `07:00`.
     #[must_use]
-    pub fn clock_at(self, at: Timestamp) -> String {
-        at.to_utc().with_timezone(&self.offset(at)).format("%H:%M").to_string()
+    pub fn clock_at(&self, at: Timestamp) -> String {
+        let minutes = self.time_of_day(at) / MINUTE;
+        format!("{:02}:{:02}", minutes / 60, minutes % 60)
     }
 
     /// The known zone whose name, or its last part, looks most like `text`.
-    fn nearest(text: &str) -> &'static str {
+    fn nearest(text: &str) -> String {
         let text: String = text.to_lowercase().chars().take(MAX_ZONE_CHARS).collect();
-        let likeness = |zone: &Tz| {
-            let name = zone.name().to_lowercase();
+        let likeness = |name: &str| {
+            let name = name.to_lowercase();
             let place = name.rsplit('/').next().unwrap_or_default();
             strsim::jaro_winkler(&text, &name).max(strsim::jaro_winkler(&text, place))
         };
-        let nearest = TZ_VARIANTS.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-        nearest.map_or("UTC", |zone| zone.name())
+        let known = TimeZoneDatabase::bundled();
+        let nearest = known.available().max_by(|a, b| likeness(a.as_str()).total_cmp(&likeness(b.as_str())));
+        nearest.map_or_else(|| "UTC".to_owned(), |name| name.to_string())
     }
+}
+
+/// UTC.
+impl Default for Zone {
+    fn default() -> Zone {
+        Zone(TimeZone::UTC)
+    }
+}
+
+/// An instant as jiff has it, whole seconds downwards; before and after all that it knows, the nearest.
+fn instant(at: Timestamp) -> jiff::Timestamp {
+    let (first, last) = KNOWN_SECONDS;
+    jiff::Timestamp::from_second(at.seconds().clamp(first, last)).unwrap_or_default()
+}
+
+fn at_second(seconds: i64) -> Timestamp {
+    Timestamp::saturating_from_ticks(i128::from(seconds) * i128::from(TICKS_PER_SECOND))
 }
 
 impl FromStr for Hours {
@@ -178,8 +191,8 @@ impl FromStr for Zone {
     type Err = QuietError;
 
     fn from_str(text: &str) -> Result<Zone, QuietError> {
-        let zone = text.parse().map(Zone);
-        zone.map_err(|_| QuietError::Zone { text: text.to_owned(), nearest: Zone::nearest(text) })
+        let zone = TimeZoneDatabase::bundled().get(text).ok().filter(|zone| !zone.is_unknown());
+        zone.map(Zone).ok_or_else(|| QuietError::Zone { text: text.to_owned(), nearest: Zone::nearest(text) })
     }
 }
 
@@ -192,7 +205,7 @@ impl fmt::Display for Hours {
 
 impl fmt::Display for Zone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.0.name())
+        f.pad(self.0.iana_name().unwrap_or("UTC"))
     }
 }
 

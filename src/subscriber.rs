@@ -1,6 +1,7 @@
 //! The subscriber: one recipient with a destination, an interest, a limiter, and what happens to the excess.
 
 mod preset;
+mod tag;
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,6 +17,7 @@ use crate::quiet::QuietHours;
 use crate::time::Timestamp;
 
 pub use preset::{MAX_TEMPLATE_BYTES, Preset, Template, TemplateKind};
+pub use tag::{MAX_TAG_BYTES, MAX_TAGS, Tag, Tags};
 
 /// The longest name of a subscriber, in bytes.
 pub const MAX_NAME_BYTES: usize = 64;
@@ -42,6 +44,9 @@ pub struct Subscriber {
     pub updates: Updates,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quiet: Option<QuietHours>,
+    /// What the operator's limits on deliveries may name.
+    #[serde(default, skip_serializing_if = "Tags::is_empty")]
+    pub tags: Tags,
 }
 
 /// What happens to an event that the limiter refuses.
@@ -128,6 +133,12 @@ pub enum SubscriberError {
         "'{0}' is not a subscriber's name: expected 1 to {MAX_NAME_BYTES} letters, digits, '.', '_', '-' or '@', starting with a letter or digit"
     )]
     Name(String),
+    #[error(
+        "'{0}' is not a tag: expected 1 to {MAX_TAG_BYTES} letters, digits, '.', '_' or '-', starting with a letter or digit"
+    )]
+    Tag(String),
+    #[error("a subscriber has at most {MAX_TAGS} tags, not {0}")]
+    Tags(usize),
     #[error("'{0}' is not an email address: expected one address like anna@example.org, without a display name")]
     Address(String),
     #[error("'{text}' is not known here: expected {expected}")]

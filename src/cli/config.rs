@@ -5,6 +5,7 @@ use clap::Subcommand;
 use super::Global;
 use super::exercise::{self, Way};
 use super::failure::Failure;
+use super::limits;
 use super::output;
 use super::setup::{Loaded, install_crypto};
 use crate::alert::Alert;
@@ -63,7 +64,12 @@ fn check(global: &Global, notify: bool) -> Result<(), Failure> {
     loaded.check_delivery()?;
     let base = loaded.check_web()?;
     let access = loaded.config.web.listen.map(|listen| loaded.web_access(listen)).transpose()?;
-    loaded.egress()?;
+    let egress = loaded.egress()?;
+    // A limit that nothing can come under is a mistake, which only the subscribers show.
+    let idle = loaded.idle_limits(&egress.limits, &loaded.database(global))?;
+    if let Some(idle) = idle.into_iter().next() {
+        return Err(Failure::usage(idle));
+    }
     let ledger = loaded.ledger()?.map_or("kept for ever".to_owned(), |keep| format!("kept for {keep}"));
     let operator = loaded.operator()?;
     let history = loaded.config.web.listen.map(|_| loaded.history()).transpose()?;
@@ -93,6 +99,8 @@ fn check(global: &Global, notify: bool) -> Result<(), Failure> {
         ),
         ("notices", operator.as_ref().map_or_else(|| "none: the log tells the operator".to_owned(), notices)),
     ];
+    let limits = egress.limits.iter().enumerate();
+    rows.extend(limits.map(|(at, limit)| (if at == 0 { "limits" } else { "" }, limits::told(limit))));
     rows.extend(history.map(|history| ("what if", history.told())));
     output::print(&format!("The configuration is in order.\n\n{}", output::pairs(&rows)))?;
     if notify { try_ways(&loaded, operator.as_ref()) } else { Ok(()) }

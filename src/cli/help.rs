@@ -18,7 +18,8 @@ pub(super) fn command() -> Command {
 fn explained(command: Command) -> Command {
     let text = Help::of(&command).text();
     let command = if text.is_empty() { command } else { command.after_help(text) };
-    command.mut_subcommands(explained)
+    // Each when it is asked for: most are not, and every start would wait for them.
+    command.mut_subcommands(|child| child.defer(explained))
 }
 
 /// What stands below the options.

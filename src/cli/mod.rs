@@ -10,6 +10,7 @@ mod failure;
 mod help;
 mod input;
 mod ledger;
+mod limits;
 mod log;
 mod man;
 mod min_bucket;

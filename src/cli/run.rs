@@ -63,6 +63,9 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     let operator = loaded.operator()?.map(Arc::new);
     let lock = DaemonLock::acquire(&path)?;
     let store = Store::open(&path)?;
+    for idle in loaded.idle_limits(&settings.sending.egress.limits, &path)? {
+        tracing::warn!("{idle}");
+    }
     settings.polling.feed = loaded.feed(store.last_generated(&settings.polling.feed.url().to_string())?)?;
     let work = history.is_some().then(|| Store::open_reader(&path).map(Work::new)).transpose()?;
     let identity = Identity { database: path, configuration: loaded.path.clone() };

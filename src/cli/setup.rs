@@ -247,16 +247,21 @@ impl Loaded {
         Ok(Egress {
             email: per_second("email.max_per_second", email.max_per_second)?,
             per_host: per_second("webhook.max_per_second_per_host", webhook.max_per_second_per_host)?,
-            hosts: webhook.hosts.iter().map(|(host, rate)| Ok((self.host(host)?, *rate))).collect::<Result<_, Failure>>()?,
+            hosts: webhook
+                .hosts
+                .iter()
+                .map(|(host, rate)| Ok((self.host("webhook.hosts", host)?, *rate)))
+                .collect::<Result<_, Failure>>()?,
+            limits: self.limits()?,
         })
     }
 
-    /// A host of `webhook.hosts` in the form in which channels have it.
-    fn host(&self, text: &str) -> Result<String, Failure> {
+    /// A host in the form in which channels have it.
+    pub fn host(&self, key: &str, text: &str) -> Result<String, Failure> {
         let url = format!("https://{text}/").parse::<WebhookUrl>().ok().filter(|url| url.as_url().path() == "/");
         let channel = url.map(|url| Channel::of(&Destination::Webhook(url)));
         channel.as_ref().and_then(Channel::host).map(str::to_owned).ok_or_else(|| {
-            let at = self.at("webhook.hosts");
+            let at = self.at(key);
             Failure::usage(format!("{at}: '{text}' is not a host: expected one like hooks.example.org, or with its port"))
         })
     }

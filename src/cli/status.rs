@@ -12,6 +12,7 @@ use super::setup::{Loaded, open_existing};
 use crate::clock::{Clock, SystemClock};
 use crate::feed::FeedUrl;
 use crate::freshness::{FeedState, Freshness};
+use crate::limits;
 use crate::store::{DaemonLock, DaemonNote, NoticeCounts, Reload, Store, StoreStatus, Watched};
 use crate::time::{Span, Timestamp};
 
@@ -160,12 +161,24 @@ fn noted(note: Option<&DaemonNote>, or_none: impl Fn(Option<Timestamp>) -> Strin
     if let Some(at) = note.turns.notify {
         rows.push(("", format!("notify {}", or_none(Some(at)))));
     }
+    rows.extend(note.limits.iter().enumerate().map(|(at, limit)| (if at == 0 { "limits" } else { "" }, limit_row(limit))));
     if let Some(Reload { at, applied, detail }) = &note.reload {
         let outcome = if *applied { "applied" } else { "refused" };
         let detail = detail.as_ref().map_or_else(String::new, |detail| format!(": {detail}"));
         rows.push(("last reload", format!("{outcome} {}{detail}", or_none(Some(*at)))));
     }
     rows
+}
+
+/// How a limit on deliveries stands, as far as the daemon noted it.
+fn limit_row(limit: &limits::Standing) -> String {
+    let limits::Standing { name, covers, limit, left, retry_at } = limit;
+    let left = match (left, retry_at) {
+        (None, _) => "all pass".to_owned(),
+        (Some(0), Some(at)) => format!("none left, the next may pass at {at}"),
+        (Some(left), _) => format!("{} left", output::count(*left)),
+    };
+    format!("{name}: {left}; {limit} for {covers}")
 }
 
 fn as_text(standing: &Standing) -> String {

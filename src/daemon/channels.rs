@@ -1,13 +1,15 @@
 //! How many attempts each channel may have now: bounded, growing with its answers, evenly spaced where the operator sets a
-//! limit, and none while its breaker is open. In memory: a daemon that starts knows nothing bad of anybody.
+//! rate, as many as the operator's limits let pass, and none while its breaker is open. In memory: a daemon that starts knows nothing bad of anybody.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::lined_up::LinedUp;
 use crate::breaker::{Allowed, Breaker, Change};
-use crate::channel::Channel;
+use crate::channel::{Channel, Lane};
 use crate::limiter::{Algorithm, Limit, Limiter, Request};
+use crate::limits::{DeliveryLimit, Layers, Openings, Standing};
 use crate::rate::Rate;
+use crate::store::Room;
 use crate::time::{Span, Timestamp};
 
 /// Attempts under way by a channel that has not answered yet; each answer allows one more.
@@ -30,12 +32,15 @@ pub struct Egress {
     pub per_host: Option<Rate>,
     /// Requests to these hosts instead, with their ports where they are not the usual ones.
     pub hosts: BTreeMap<String, Rate>,
+    /// Limits that cover what leaves together, checked.
+    pub limits: Vec<DeliveryLimit>,
 }
 
 /// All channels.
 #[derive(Debug)]
 pub(super) struct Channels {
     egress: Egress,
+    layers: Layers,
     known: HashMap<Channel, State>,
 }
 
@@ -45,6 +50,8 @@ struct State {
     under_way: usize,
     most: usize,
     queue: Option<Limiter>,
+    /// Since when it has not answered.
+    failing_since: Option<Timestamp>,
 }
 
 /// Whose place an attempt takes.
@@ -64,17 +71,37 @@ pub(super) enum Told {
     Nothing,
 }
 
-/// How much room each channel has, for one claim.
+/// How much room each lane has, for one claim: its channel's, as far as all limits that cover it let pass.
 #[derive(Debug)]
 pub(super) struct Rooms {
     known: HashMap<Channel, usize>,
     egress: Egress,
+    openings: Openings,
     now: Timestamp,
 }
 
 impl Rooms {
-    pub fn of(&self, channel: &Channel) -> usize {
-        self.known.get(channel).copied().unwrap_or_else(|| State::fresh(&self.egress, channel).room(self.now))
+    fn of_channel(&mut self, channel: &Channel) -> &mut usize {
+        let (egress, now) = (&self.egress, self.now);
+        self.known.entry(channel.clone()).or_insert_with(|| State::fresh(egress, channel).room(now))
+    }
+
+    /// Which limits, by their place, let nothing pass by a lane for which something waits.
+    pub fn refusing(&self) -> Vec<usize> {
+        self.openings.asked_in_vain().collect()
+    }
+}
+
+impl Room for Rooms {
+    fn of(&mut self, lane: &Lane) -> usize {
+        let room = *self.of_channel(lane.channel());
+        if room == 0 { 0 } else { room.min(self.openings.of(lane)) }
+    }
+
+    fn take(&mut self, lane: &Lane) -> bool {
+        let took = *self.of_channel(lane.channel()) > 0 && self.openings.take(lane);
+        *self.of_channel(lane.channel()) -= usize::from(took);
+        took
     }
 }
 
@@ -104,11 +131,12 @@ impl Egress {
 
 impl Channels {
     pub fn new(egress: Egress) -> Channels {
-        Channels { egress, known: HashMap::new() }
+        Channels { layers: Layers::new(egress.limits.clone()), egress, known: HashMap::new() }
     }
 
-    /// Other limits from now on. A queue whose rate stays keeps its turns.
-    pub fn limit(&mut self, egress: Egress) {
+    /// Other limits from now on. A queue whose rate stays keeps its turns, and a limit what was spent of it.
+    pub fn limit(&mut self, egress: Egress, now: Timestamp) {
+        self.layers.take_over(egress.limits.clone(), now);
         for (channel, state) in &mut self.known {
             if self.egress.of(channel) != egress.of(channel) {
                 state.queue = egress.queue(channel);
@@ -120,26 +148,59 @@ impl Channels {
     /// How much room there is at `now` beside what is lined up already. A channel that is not known yet has room for its first
     /// attempts.
     pub fn rooms(&self, now: Timestamp, lined_up: &LinedUp) -> Rooms {
-        let room = |channel, state: &State| state.room(now).saturating_sub(lined_up.count_of(channel));
-        let known = self.known.iter().map(|(channel, state)| (channel.clone(), room(channel, state)));
-        Rooms { known: known.collect(), egress: self.egress.clone(), now }
+        let known = self.known.iter().map(|(channel, state)| (channel.clone(), state.room(now))).collect();
+        let mut rooms = Rooms { known, egress: self.egress.clone(), openings: self.layers.openings(now), now };
+        for (lane, count) in lined_up.counts() {
+            let room = rooms.of_channel(lane.channel());
+            *room = room.saturating_sub(count);
+            rooms.openings.set_aside(lane, count);
+        }
+        rooms
     }
 
     /// Whether there is room for another attempt at `now`.
-    pub fn has_room(&self, channel: &Channel, now: Timestamp) -> bool {
-        self.known.get(channel).is_none_or(|state| state.room(now) > 0)
+    pub fn has_room(&self, lane: &Lane, now: Timestamp) -> bool {
+        self.known.get(lane.channel()).is_none_or(|state| state.room(now) > 0) && self.layers.refusal(lane, now).is_none()
     }
 
-    /// Whether there is room, or will be when an attempt ends: its breaker does not hold everything up.
-    pub fn has_room_later(&self, channel: &Channel, now: Timestamp) -> bool {
+    /// Whether there is room, or will be when an attempt ends: neither its breaker nor a limit holds everything up.
+    pub fn has_room_later(&self, lane: &Lane, now: Timestamp) -> bool {
         let held_up = |state: &State| matches!(state.breaker.allows(now), Allowed::Nothing { .. });
-        !self.known.get(channel).is_some_and(held_up)
+        !self.known.get(lane.channel()).is_some_and(held_up) && self.layers.refusal(lane, now).is_none()
     }
 
     /// Whether deliveries may be claimed before there is room: by a channel that answers, and has no turns to wait for.
-    pub fn may_line_up(&self, channel: &Channel, now: Timestamp) -> bool {
+    pub fn may_line_up(&self, lane: &Lane, now: Timestamp) -> bool {
         let free = |state: &State| state.queue.is_none() && state.breaker.allows(now) == Allowed::All;
-        self.known.get(channel).is_some_and(free)
+        self.known.get(lane.channel()).is_some_and(free) && !self.layers.cover(lane)
+    }
+
+    /// Whether what leaves by this lane may have waited for a limit or for its turn.
+    pub fn is_limited(&self, lane: &Lane) -> bool {
+        self.egress.of(lane.channel()).is_some() || self.layers.cover(lane)
+    }
+
+    /// Whether what waits for this channel has waited so long for it alone: where a limit may have held it up before, only
+    /// how long the channel has been failing is known.
+    pub fn failed_for(&self, channel: &Channel, span: Span, now: Timestamp) -> bool {
+        let may_be_limited = self.egress.of(channel).is_some() || self.layers.reach(channel);
+        let failing = self.known.get(channel).and_then(|state| state.failing_since);
+        !may_be_limited || failing.is_some_and(|since| now.since(since) >= span)
+    }
+
+    /// How much the limits let pass at `now`.
+    pub fn openings(&self, now: Timestamp) -> Openings {
+        self.layers.openings(now)
+    }
+
+    /// The limits that cover a lane, by their place.
+    pub fn covering(&self, lane: &Lane) -> Vec<usize> {
+        self.layers.covering(lane)
+    }
+
+    /// How the limits stand at `now`.
+    pub fn standings(&self, now: Timestamp) -> Vec<Standing> {
+        self.layers.standings(now)
     }
 
     /// What its breaker allows at `now`.
@@ -153,9 +214,11 @@ impl Channels {
         queue.map_or(Span::ZERO, |queue| queue.departure(now).since(now))
     }
 
-    /// An attempt that there was room for begins: when it may leave.
-    pub fn begun(&mut self, channel: &Channel, class: Class, now: Timestamp) -> Timestamp {
-        let state = self.state(channel);
+    /// An attempt that there was room for begins, and is charged to the limits that cover it: when it may leave.
+    pub fn begun(&mut self, lane: &Lane, class: Class, now: Timestamp) -> Timestamp {
+        // There was room for it, so none refuses.
+        let _ = self.layers.admit(lane, now);
+        let state = self.state(lane.channel());
         state.under_way += class.places();
         state.breaker.begun();
         state.queue.as_mut().map_or(now, |queue| queue.admit_departing(now, Request::ONE).1)
@@ -169,10 +232,12 @@ impl Channels {
             Told::Answered => {
                 let most = if channel.is_email() { MAX_PER_RELAY } else { MAX_PER_HOST };
                 state.most = (state.most + 1).min(most);
+                state.failing_since = None;
                 state.breaker.succeeded()
             }
             Told::Failed { retry_after } => {
                 state.most = FIRST_PER_CHANNEL;
+                state.failing_since.get_or_insert(now);
                 state.breaker.failed(now, retry_after, random)
             }
             Told::Nothing => {
@@ -184,7 +249,8 @@ impl Channels {
 
     /// The next instant after `now` at which a channel has more room without anything having ended.
     pub fn next_change(&self, now: Timestamp) -> Option<Timestamp> {
-        self.known.values().filter_map(|state| state.next_change(now)).filter(|at| *at > now).min()
+        let changes = self.known.values().filter_map(|state| state.next_change(now)).chain(self.layers.next_opening(now));
+        changes.filter(|at| *at > now).min()
     }
 
     fn state(&mut self, channel: &Channel) -> &mut State {
@@ -202,7 +268,13 @@ impl Channels {
 
 impl State {
     fn fresh(egress: &Egress, channel: &Channel) -> State {
-        State { breaker: Breaker::default(), under_way: 0, most: FIRST_PER_CHANNEL, queue: egress.queue(channel) }
+        State {
+            breaker: Breaker::default(),
+            under_way: 0,
+            most: FIRST_PER_CHANNEL,
+            queue: egress.queue(channel),
+            failing_since: None,
+        }
     }
 
     fn room(&self, now: Timestamp) -> usize {
@@ -237,8 +309,12 @@ mod tests {
         Channel::from_text(format!("https://{host}"))
     }
 
+    fn lane(channel: &Channel) -> Lane {
+        Lane::untagged(channel.clone())
+    }
+
     fn answer(channels: &mut Channels, channel: &Channel, told: Told) {
-        channels.begun(channel, Class::Alert, now());
+        channels.begun(&lane(channel), Class::Alert, now());
         channels.ended(channel, Class::Alert, told, now(), u64::MAX);
     }
 
@@ -247,11 +323,11 @@ mod tests {
         let mut channels = Channels::new(Egress::default());
         let (host, relay) = (hook("example.org"), Channel::from_text("email".into()));
         for (channel, most) in [(&host, MAX_PER_HOST), (&relay, MAX_PER_RELAY)] {
-            let room = |channels: &Channels| channels.rooms(now(), &LinedUp::default()).of(channel);
+            let room = |channels: &Channels| channels.rooms(now(), &LinedUp::default()).of(&lane(channel));
             assert_eq!(room(&channels), FIRST_PER_CHANNEL, "before it is known");
-            channels.begun(channel, Class::Alert, now());
+            channels.begun(&lane(channel), Class::Alert, now());
             assert_eq!(room(&channels), FIRST_PER_CHANNEL - 1);
-            channels.begun(channel, Class::Notice, now());
+            channels.begun(&lane(channel), Class::Notice, now());
             assert_eq!(room(&channels), FIRST_PER_CHANNEL - 1, "a notice takes no place");
             channels.ended(channel, Class::Notice, Told::Nothing, now(), 0);
             assert_eq!(room(&channels), FIRST_PER_CHANNEL - 1, "and leaves none");
@@ -273,6 +349,7 @@ mod tests {
             email: rate("20/s"),
             per_host: rate("10/s"),
             hosts: [("discord.com".to_owned(), "30/m".parse().expect("a rate"))].into(),
+            ..Egress::default()
         };
         for (channel, expected) in [
             ("email", "20/s"),
@@ -285,10 +362,10 @@ mod tests {
         let mut channels = Channels::new(egress);
         let example = hook("example.org");
         // Ten a second: two of them leave within the tenth of a second that is looked ahead.
-        assert_eq!(channels.rooms(now(), &LinedUp::default()).of(&example), 2);
-        let turns: Vec<u64> = (0..2).map(|_| channels.begun(&example, Class::Alert, now()).since(now()).ticks()).collect();
+        assert_eq!(channels.rooms(now(), &LinedUp::default()).of(&lane(&example)), 2);
+        let turns: Vec<u64> = (0..2).map(|_| channels.begun(&lane(&example), Class::Alert, now()).since(now()).ticks()).collect();
         assert_eq!(turns, [0, 100_000]);
-        assert_eq!(channels.rooms(now(), &LinedUp::default()).of(&example), 0);
+        assert_eq!(channels.rooms(now(), &LinedUp::default()).of(&lane(&example)), 0);
         let waits = [&example, &hook("other.example")].map(|channel| channels.wait(channel, now()));
         assert_eq!(waits, [Span::from_millis(200), Span::ZERO], "what has no room waits for its turn");
         assert_eq!(channels.next_change(now()), Some(now().plus(Span::from_millis(100))), "the third's turn, less what is ahead");
@@ -298,20 +375,20 @@ mod tests {
     fn other_limits_hold_at_once_and_what_is_known_stays() {
         let rate = |text: &str| Some(text.parse::<Rate>().expect(text));
         let (slow, fast, relay) = (hook("slow"), hook("fast"), Channel::from_text("email".into()));
-        let limits = |per_host, email| Egress { email, per_host, hosts: BTreeMap::new() };
+        let limits = |per_host, email| Egress { email, per_host, ..Egress::default() };
         let mut channels = Channels::new(limits(rate("10/s"), None));
         for _ in 0..5 {
             answer(&mut channels, &slow, Told::Failed { retry_after: None });
         }
-        channels.begun(&fast, Class::Alert, now());
-        channels.begun(&relay, Class::Alert, now());
-        let turns = |channels: &Channels, channel: &Channel| channels.rooms(now(), &LinedUp::default()).of(channel);
+        channels.begun(&lane(&fast), Class::Alert, now());
+        channels.begun(&lane(&relay), Class::Alert, now());
+        let turns = |channels: &Channels, channel: &Channel| channels.rooms(now(), &LinedUp::default()).of(&lane(channel));
         assert_eq!((turns(&channels, &slow), turns(&channels, &fast)), (0, 1));
-        channels.limit(limits(rate("10/s"), rate("1/s")));
+        channels.limit(limits(rate("10/s"), rate("1/s")), now());
         assert_eq!(turns(&channels, &slow), 0, "its breaker is open");
         assert_eq!(turns(&channels, &fast), 1, "its queue goes on");
         assert_eq!(turns(&channels, &relay), 1, "a limit of its own from now on");
-        channels.limit(Egress::default());
+        channels.limit(Egress::default(), now());
         assert_eq!(turns(&channels, &fast), FIRST_PER_CHANNEL - 1);
     }
 
@@ -319,7 +396,7 @@ mod tests {
     fn channels_with_nothing_to_remember_are_forgotten() {
         let mut channels = Channels::new(Egress::default());
         answer(&mut channels, &hook("broken"), Told::Failed { retry_after: None });
-        channels.begun(&hook("busy"), Class::Alert, now());
+        channels.begun(&lane(&hook("busy")), Class::Alert, now());
         for at in 0..2 * MAX_REMEMBERED {
             answer(&mut channels, &hook(&format!("h{at}")), Told::Answered);
         }

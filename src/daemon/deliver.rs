@@ -14,7 +14,7 @@ use super::settings::Sending;
 use super::{Contact, Database, Metrics, Operator};
 use crate::backoff;
 use crate::breaker::{Allowed, Change};
-use crate::channel::Channel;
+use crate::channel::{Channel, Lane};
 use crate::clock::{Clock, Stopwatch};
 use crate::delivery::{Delivery, Outcome, WebhookSecret};
 use crate::notice::Way;
@@ -49,7 +49,7 @@ pub struct Deliverer {
     /// Whether only a turn starts attempts: others have a better claim on the next, or the database does not work.
     in_turns: bool,
     /// Whose attempt a task is, in case that it breaks.
-    tasks: HashMap<Id, (Channel, Option<Way>)>,
+    tasks: HashMap<Id, (Lane, Option<Way>)>,
     /// What became of attempts, until it is written; bounded, since nothing is claimed before.
     ended: Vec<(i64, Settlement)>,
     /// To whom notices go, if to anybody.
@@ -66,7 +66,7 @@ pub struct Deliverer {
 /// What one attempt leaves.
 struct Attempted {
     delivery_key: i64,
-    channel: Channel,
+    lane: Lane,
     /// Of a notice, by which way it went.
     way: Option<Way>,
     settlement: Settlement,
@@ -115,13 +115,16 @@ impl Deliverer {
     /// The same, counting its attempts here.
     #[must_use]
     pub fn counting(self, metrics: Arc<Metrics>) -> Deliverer {
+        metrics.limits_stand(self.channels.standings(self.clock.now()), &[]);
         Deliverer { metrics, ..self }
     }
 
     /// Takes over other settings. Attempts under way end as they began; what is known of the channels stays.
     pub fn take_over(&mut self, sending: Sending) {
         let before = std::mem::replace(&mut self.delivery, sending.delivery);
-        self.channels.limit(sending.egress);
+        let now = self.clock.now();
+        self.channels.limit(sending.egress, now);
+        self.metrics.limits_stand(self.channels.standings(now), &[]);
         // Its idle connections are of no more use; the others end with their attempts.
         tokio::spawn(async move { before.close().await });
     }
@@ -147,16 +150,16 @@ impl Deliverer {
     pub async fn turn(&mut self) -> Result<Option<Timestamp>, StoreError> {
         let now = self.clock.now();
         self.give_back(&[], now);
-        let (owner, rooms, settled) = (self.owner.clone(), self.channels.rooms(now, &self.lined_up), self.ended.clone());
-        let (channels, most_ahead) = self.lined_up.wanted(|channel| self.channels.may_line_up(channel, now));
+        let (owner, mut rooms, settled) = (self.owner.clone(), self.channels.rooms(now, &self.lined_up), self.ended.clone());
+        let (lanes, most_ahead) = self.lined_up.wanted(|lane| self.channels.may_line_up(lane, now));
         let most = MAX_IN_FLIGHT.saturating_sub(self.alerts_under_way());
         let (written, failed_probes, waiting) = (settled.len(), self.failed_probes.clone(), self.lined_up.keys());
         let probes = failed_probes.len();
         let database = self.database.clone();
         let work = database.with(move |store| {
             let claim = Claim { owner: &owner, most, lease: LEASE, now };
-            let ahead = Ahead { channels: &channels, most: most_ahead };
-            let claimed = store.settle_and_claim(&settled, claim, |channel| rooms.of(channel), ahead)?;
+            let ahead = Ahead { lanes: &lanes, most: most_ahead };
+            let claimed = store.settle_and_claim(&settled, claim, &mut rooms, ahead)?;
             for (channel, reason) in failed_probes {
                 let given_up = store.give_up(&channel, now.minus(MAX_AGE), &too_old(&reason), now)?;
                 if given_up > 0 {
@@ -164,9 +167,9 @@ impl Deliverer {
                 }
             }
             // What was claimed is started whether the rest can be read or not.
-            Ok((claimed, store.called_back(&owner, &waiting), store.next_due(now), store.has_notices()))
+            Ok((claimed, rooms.refusing(), store.called_back(&owner, &waiting), store.next_due(now), store.has_notices()))
         });
-        let (claimed, called_back, next_due, has_notices) = match self.beside(work).await {
+        let (claimed, refusing, called_back, next_due, has_notices) = match self.beside(work).await {
             Ok(done) => done,
             Err(fault) => {
                 self.in_turns = true;
@@ -180,6 +183,7 @@ impl Deliverer {
         }
         self.give_back(&called_back?, now);
         self.start(now);
+        self.metrics.limits_stand(self.channels.standings(now), &refusing);
         // Mostly there are none, and then they cost one look at an index.
         let next_notice = if has_notices? { self.turn_of_notices(failed_probes, now).await? } else { None };
         Ok(next_due?.into_iter().chain(next_notice).chain(self.channels.next_change(now)).min())
@@ -196,9 +200,9 @@ impl Deliverer {
         }
     }
 
-    /// Gives back what is lined up and is not to be attempted: these, and what waits for a channel that does not go on.
+    /// Gives back what is lined up and is not to be attempted: these, and what waits by a lane that does not go on.
     fn give_back(&mut self, called_back: &[i64], now: Timestamp) {
-        let given_back = self.lined_up.take_back(called_back, |channel| self.channels.has_room_later(channel, now), now);
+        let given_back = self.lined_up.take_back(called_back, |lane| self.channels.has_room_later(lane, now), now);
         self.ended.extend(given_back.into_iter().map(|key| (key, Settlement::GivenBack)));
     }
 
@@ -206,21 +210,21 @@ impl Deliverer {
     fn start(&mut self, now: Timestamp) {
         let mut heads = self.lined_up.heads();
         self.in_turns = false;
-        while let Some(Reverse((_, channel))) = heads.pop() {
-            if !self.channels.has_room(&channel, now) {
+        while let Some(Reverse((_, lane))) = heads.pop() {
+            if !self.channels.has_room(&lane, now) {
                 continue;
             }
             if self.is_full() {
                 self.in_turns = true;
                 return;
             }
-            self.start_next_of(&channel, now);
-            heads.extend(self.lined_up.head_of(&channel).map(|place| Reverse((place, channel))));
+            self.start_next_of(&lane, now);
+            heads.extend(self.lined_up.head_of(&lane).map(|place| Reverse((place, lane))));
         }
     }
 
-    fn start_next_of(&mut self, channel: &Channel, now: Timestamp) {
-        if let Some(claimed) = self.lined_up.next_of(channel) {
+    fn start_next_of(&mut self, lane: &Lane, now: Timestamp) {
+        if let Some(claimed) = self.lined_up.next_of(lane) {
             self.begin(claimed, now);
         }
     }
@@ -233,10 +237,12 @@ impl Deliverer {
     ) -> Result<Option<Timestamp>, StoreError> {
         let Some(operator) = self.operator.clone() else { return Ok(None) };
         // An alert under way probes a channel that failed; without one a notice may.
+        let mut openings = self.channels.openings(now);
         let may_go = |contact: &&Contact| {
             let channel = contact.channel();
             let allowed = !matches!(self.channels.allows(&channel, now), Allowed::Nothing { .. });
-            allowed && !self.notices.contains(&contact.way) && self.channels.wait(&channel, now) <= MAX_NOTICE_WAIT
+            let in_time = allowed && self.channels.wait(&channel, now) <= MAX_NOTICE_WAIT;
+            in_time && !self.notices.contains(&contact.way) && openings.take(&Lane::untagged(channel))
         };
         let ways: Vec<Way> = operator.contacts.iter().filter(may_go).map(|contact| contact.way).collect();
         let given_up: Vec<(Way, String)> = failed_probes
@@ -266,20 +272,23 @@ impl Deliverer {
     }
 
     fn begin_notice(&mut self, claimed: ClaimedNotice, contact: Contact, now: Timestamp) {
-        let (channel, way) = (contact.channel(), contact.way);
-        let wait = self.channels.begun(&channel, Class::Notice, now).since(now);
+        let (lane, way) = (Lane::untagged(contact.channel()), contact.way);
+        let wait = self.channels.begun(&lane, Class::Notice, now).since(now);
+        self.metrics.admitted(&self.channels.covering(&lane));
         let (delivery, clock) = (Arc::clone(&self.delivery), Arc::clone(&self.clock));
         let task = self.attempts.spawn(async move {
             sleep(wait.to_std()).await;
             attempt_notice(&delivery, &*clock, claimed, contact).await
         });
         self.notices.push(way);
-        self.tasks.insert(task.id(), (channel, Some(way)));
+        self.tasks.insert(task.id(), (lane, Some(way)));
     }
 
     fn begin(&mut self, claimed: Claimed, now: Timestamp) {
-        let channel = claimed.channel.clone();
-        let wait = self.channels.begun(&channel, Class::Alert, now).since(now);
+        let lane = claimed.lane.clone();
+        let is_limited = self.channels.is_limited(&lane);
+        let wait = self.channels.begun(&lane, Class::Alert, now).since(now);
+        self.metrics.admitted(&self.channels.covering(&lane));
         let (delivery, clock) = (Arc::clone(&self.delivery), Arc::clone(&self.clock));
         let database = self.database.clone();
         let task = self.attempts.spawn(async move {
@@ -291,9 +300,9 @@ impl Deliverer {
                     return not_attempted(claimed);
                 }
             }
-            attempt(&delivery, &*clock, claimed).await
+            attempt(&delivery, &*clock, claimed, is_limited).await
         });
-        self.tasks.insert(task.id(), (channel, None));
+        self.tasks.insert(task.id(), (lane, None));
     }
 
     /// Waits until an attempt ends whose receipt is not written; for ever if none is under way. May be dropped while waiting.
@@ -313,13 +322,13 @@ impl Deliverer {
     /// Notes what became of an attempt, for the next turn.
     fn note(&mut self, ended: Result<(Id, Attempted), JoinError>) {
         let now = self.clock.now();
-        let (channel, way, told, reason) = match ended {
-            Ok((id, Attempted { delivery_key, channel, way, settlement, told, measured })) => {
+        let (lane, way, told, reason) = match ended {
+            Ok((id, Attempted { delivery_key, lane, way, settlement, told, measured })) => {
                 self.tasks.remove(&id);
                 if let Some(Measured { attempt, took, latency }) = measured {
-                    self.metrics.attempted(&channel, attempt, took);
+                    self.metrics.attempted(lane.channel(), attempt, took);
                     if let Some(latency) = latency {
-                        self.metrics.received(&channel, latency);
+                        self.metrics.received(lane.channel(), latency);
                     }
                 }
                 let reason = match &settlement {
@@ -330,30 +339,36 @@ impl Deliverer {
                 };
                 let ended = if way.is_some() { &mut self.ended_notices } else { &mut self.ended };
                 ended.push((delivery_key, settlement));
-                (channel, way, told, reason)
+                (lane, way, told, reason)
             }
             Err(fault) => {
                 tracing::error!("an attempt at delivery broke, its lease runs out: {fault}");
-                let Some((channel, way)) = self.tasks.remove(&fault.id()) else { return };
-                (channel, way, Told::Nothing, String::new())
+                let Some((lane, way)) = self.tasks.remove(&fault.id()) else { return };
+                (lane, way, Told::Nothing, String::new())
             }
         };
         self.notices.retain(|under_way| Some(*under_way) != way);
         let class = if way.is_some() { Class::Notice } else { Class::Alert };
-        match self.channels.ended(&channel, class, told, now, random()) {
+        let channel = lane.channel();
+        match self.channels.ended(channel, class, told, now, random()) {
             Some(Change::Opened { probe_at }) => {
                 tracing::warn!(%channel, "held up after failures in a row; it is tried again at {probe_at}: {reason}");
             }
-            Some(Change::StillOpen { .. }) => self.failed_probes.push((channel.clone(), reason)),
+            Some(Change::StillOpen { .. }) if self.channels.failed_for(channel, MAX_AGE, now) => {
+                self.failed_probes.push((channel.clone(), reason));
+            }
             Some(Change::Closed) => tracing::info!(%channel, "answers again; what waited for it goes on"),
-            None => {}
+            Some(Change::StillOpen { .. }) | None => {}
         }
         if way.is_some() {
             return;
         }
-        self.lined_up.note_end(&channel);
-        if !self.in_turns && !self.is_full() && self.channels.has_room(&channel, now) {
-            self.start_next_of(&channel, now);
+        self.lined_up.note_end(&lane);
+        if self.in_turns || self.is_full() {
+            return;
+        }
+        if let Some(next) = self.lined_up.first_lane_of(channel, |lane| self.channels.has_room(lane, now)) {
+            self.start_next_of(&next, now);
         }
     }
 
@@ -396,8 +411,8 @@ impl Deliverer {
             match ended {
                 Err(fault) if fault.is_cancelled() => {
                     // Notices are not counted among the attempts.
-                    if let Some((channel, None)) = self.tasks.remove(&fault.id()) {
-                        self.metrics.cut_off(&channel);
+                    if let Some((lane, None)) = self.tasks.remove(&fault.id()) {
+                        self.metrics.cut_off(lane.channel());
                     }
                 }
                 ended => self.note(ended),
@@ -451,8 +466,8 @@ fn random() -> u64 {
     getrandom::u64().unwrap_or(u64::MAX)
 }
 
-async fn attempt(delivery: &Delivery, clock: &dyn Clock, mut claimed: Claimed) -> Attempted {
-    let since_start = Stopwatch::start();
+async fn attempt(delivery: &Delivery, clock: &dyn Clock, mut claimed: Claimed, is_limited: bool) -> Attempted {
+    let (since_start, begun_at) = (Stopwatch::start(), clock.now());
     claimed.alert.unsubscribe_url = delivery.unsubscribe_url(claimed.enrolment);
     let secrets: Result<Vec<WebhookSecret>, _> = claimed.secret.iter().map(|secret| secret.parse()).collect();
     let (outcome, told) = match secrets {
@@ -474,12 +489,14 @@ async fn attempt(delivery: &Delivery, clock: &dyn Clock, mut claimed: Claimed) -
         Outcome::Permanent { .. } => (Attempt::Permanent, None),
     };
     let measured = Some(Measured { attempt, took: since_start.elapsed(), latency });
-    let settlement = settlement(outcome, claimed.attempts, claimed.waits_since, now, random());
-    Attempted { delivery_key: claimed.delivery_key, channel: claimed.channel, way: None, settlement, told, measured }
+    // What it waited for a limit before the first attempt is not the destination's fault.
+    let age_from = (is_limited && claimed.attempts == 0).then_some(begun_at);
+    let settlement = settlement(outcome, claimed.attempts, (claimed.waits_since, age_from), now, random());
+    Attempted { delivery_key: claimed.delivery_key, lane: claimed.lane, way: None, settlement, told, measured }
 }
 
 async fn attempt_notice(delivery: &Delivery, clock: &dyn Clock, claimed: ClaimedNotice, contact: Contact) -> Attempted {
-    let (channel, Contact { way, destination, preset, secrets }) = (contact.channel(), contact);
+    let (lane, Contact { way, destination, preset, secrets }) = (Lane::untagged(contact.channel()), contact);
     let outcome = delivery.deliver(&destination, &preset, &secrets, &claimed.alert, clock.now()).await;
     let told = told_by(&outcome);
     let notice = &claimed.alert.id;
@@ -488,8 +505,8 @@ async fn attempt_notice(delivery: &Delivery, clock: &dyn Clock, claimed: Claimed
         Outcome::Transient { reason, .. } => tracing::warn!(notice, "not delivered yet: {reason}"),
         Outcome::Permanent { reason, .. } => tracing::error!(notice, "given up: {reason}"),
     }
-    let settlement = settlement(outcome, claimed.attempts, claimed.waits_since, clock.now(), random());
-    Attempted { delivery_key: claimed.delivery_key, channel, way: Some(way), settlement, told, measured: None }
+    let settlement = settlement(outcome, claimed.attempts, (claimed.waits_since, None), clock.now(), random());
+    Attempted { delivery_key: claimed.delivery_key, lane, way: Some(way), settlement, told, measured: None }
 }
 
 /// What the outcome of an attempt tells of its channel.
@@ -502,8 +519,8 @@ fn told_by(outcome: &Outcome) -> Told {
 
 /// What is left of a claim whose recipient is gone: settling drops it.
 fn not_attempted(claimed: Claimed) -> Attempted {
-    let Claimed { delivery_key, channel, .. } = claimed;
-    Attempted { delivery_key, channel, way: None, settlement: Settlement::GivenBack, told: Told::Nothing, measured: None }
+    let Claimed { delivery_key, lane, .. } = claimed;
+    Attempted { delivery_key, lane, way: None, settlement: Settlement::GivenBack, told: Told::Nothing, measured: None }
 }
 
 fn too_old(reason: &str) -> String {
@@ -522,8 +539,15 @@ fn log(claimed: &Claimed, outcome: &Outcome) {
     }
 }
 
-/// What an attempt's outcome means for its row. `attempts` is how often it was attempted before.
-fn settlement(outcome: Outcome, attempts: u32, waits_since: Timestamp, now: Timestamp, random: u64) -> Settlement {
+/// What an attempt's outcome means for its row. `attempts` is how often it was attempted before; its age counts from
+/// `waits_since` or, where that is given, from `age_from`.
+fn settlement(
+    outcome: Outcome,
+    attempts: u32,
+    (waits_since, age_from): (Timestamp, Option<Timestamp>),
+    now: Timestamp,
+    random: u64,
+) -> Settlement {
     match outcome {
         Outcome::Delivered { detail } => Settlement::Delivered { detail },
         Outcome::Permanent { reason, disable } => Settlement::Dead { reason, disable },
@@ -531,10 +555,10 @@ fn settlement(outcome: Outcome, attempts: u32, waits_since: Timestamp, now: Time
             let failures = attempts.saturating_add(1);
             let wait = backoff::at_least(backoff::delay(failures, RETRY_BASE, RETRY_MAX, random), retry_after);
             let at = now.plus(wait);
-            if at.since(waits_since) > MAX_AGE {
+            if at.since(age_from.unwrap_or(waits_since)) > MAX_AGE {
                 Settlement::Dead { reason: format!("given up after {failures} attempts in {MAX_AGE}: {reason}"), disable: false }
             } else {
-                Settlement::Retry { at, reason }
+                Settlement::Retry { at, reason, age_from }
             }
         }
     }
@@ -549,7 +573,7 @@ mod tests {
         let created = Timestamp::from_millis(0).expect("the epoch");
         let failing = |failures, now: u64, retry_after| {
             let outcome = Outcome::Transient { reason: "busy".into(), retry_after, host_failed: false };
-            settlement(outcome, failures, created, created.plus(Span::from_seconds(now)), u64::MAX)
+            settlement(outcome, failures, (created, None), created.plus(Span::from_seconds(now)), u64::MAX)
         };
         let at = |seconds| created.plus(Span::from_seconds(seconds));
         let Settlement::Retry { at: first, .. } = failing(0, 0, None) else { panic!("the first failure is repeated") };

@@ -1,12 +1,15 @@
 //! What the daemon counts and measures since it started, for `/metrics`. Names and units follow the conventions of Prometheus;
 //! every label has few values, all known in advance.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use prometheus::proto::MetricFamily;
 use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
 
 use super::Dispatched;
 use crate::channel::Channel;
 use crate::limiter::Algorithm;
+use crate::limits::Standing;
 use crate::plan::{Outcome, UpdateOutcome};
 use crate::store::Ingested;
 use crate::time::Span;
@@ -58,6 +61,10 @@ pub struct Metrics {
     attempt_seconds: HistogramVec,
     latency_seconds: HistogramVec,
     reloads: IntCounterVec,
+    limits_admitted: IntCounterVec,
+    limits_refused: IntCounterVec,
+    /// How the limits on deliveries stood at the last turn.
+    limits: Mutex<Vec<Standing>>,
 }
 
 impl Default for Metrics {
@@ -119,7 +126,51 @@ impl Metrics {
                 ("config_reloads", "Times that the configuration was read again."),
                 &[("result", &["applied", "refused"])],
             ),
+            limits_admitted: counter(
+                &registry,
+                ("limit_admitted", "Deliveries that a limit let pass, by limit."),
+                &[("limit", &[])],
+            ),
+            limits_refused: counter(
+                &registry,
+                ("limit_refused", "Times that deliveries were found waiting for a limit, by limit."),
+                &[("limit", &[])],
+            ),
+            limits: Mutex::default(),
             registry,
+        }
+    }
+
+    /// How the limits on deliveries stood at the last turn of deliver.
+    #[must_use]
+    pub fn limits(&self) -> Vec<Standing> {
+        self.standings().clone()
+    }
+
+    fn standings(&self) -> MutexGuard<'_, Vec<Standing>> {
+        // Nothing that holds it panics halfway.
+        self.limits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How the limits stand, and which of them, by their place, deliveries wait for.
+    pub(super) fn limits_stand(&self, standings: Vec<Standing>, refusing: &[usize]) {
+        for (at, standing) in standings.iter().enumerate() {
+            let name = standing.name.as_str();
+            // Touched, so that the first of each counts as an increase.
+            self.limits_admitted.with_label_values(&[name]);
+            self.limits_refused.with_label_values(&[name]).inc_by(u64::from(refusing.contains(&at)));
+        }
+        *self.standings() = standings;
+    }
+
+    /// A delivery passed these limits, by their place.
+    pub(super) fn admitted(&self, limits: &[usize]) {
+        if limits.is_empty() {
+            return;
+        }
+        let standings = self.standings();
+        for limit in limits.iter().filter_map(|at| standings.get(*at)) {
+            self.limits_admitted.with_label_values(&[limit.name.as_str()]).inc();
         }
     }
 

@@ -162,7 +162,8 @@ impl Service {
             self;
         prepare(&database, operator.as_deref(), clock.now()).await?;
         let stages = if operator.is_some() { &Stage::ALL[..] } else { &Stage::WITHOUT_NOTICES };
-        let vitals = Vitals::new(identity, stages, database.clone(), Arc::clone(&clock), watching.subscribe());
+        let vitals =
+            Vitals::new(identity, stages, database.clone(), Arc::clone(&clock), watching.subscribe(), Arc::clone(&metrics));
         // Where signs of life are wanted more often than stages wake up, they wake up more often.
         let idle = systemd::watchdog().map_or(idle, |within| idle.min(Span::from_ticks(within.ticks() / 4)));
         let nudges = Nudges::default();

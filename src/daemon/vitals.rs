@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::pulse::{Pulse, Stage};
 use super::settings::Watching;
-use super::{Database, systemd, with_causes};
+use super::{Database, Metrics, systemd, with_causes};
 use crate::clock::Clock;
 use crate::freshness::{FeedState, Freshness};
 use crate::plain::one_line;
@@ -34,6 +34,7 @@ pub(super) struct Vitals {
     database: Database,
     clock: Arc<dyn Clock>,
     watching: watch::Receiver<Watching>,
+    metrics: Arc<Metrics>,
     started_at: Timestamp,
     signs: Mutex<Signs>,
     /// Held while a note is written: the last one written is the newest.
@@ -56,6 +57,7 @@ impl Vitals {
         database: Database,
         clock: Arc<dyn Clock>,
         watching: watch::Receiver<Watching>,
+        metrics: Arc<Metrics>,
     ) -> Vitals {
         let (started_at, pulse) = (clock.now(), Pulse::new(stages, systemd::watchdog()));
         let signs = Signs { pulse, told: None, line: String::new(), reload: None, troubles: BTreeMap::new() };
@@ -64,6 +66,7 @@ impl Vitals {
             database,
             clock,
             watching,
+            metrics,
             started_at,
             signs: Mutex::new(signs),
             noting: tokio::sync::Mutex::default(),
@@ -196,6 +199,7 @@ impl Vitals {
                 },
                 reload: signs.reload.clone(),
                 status: signs.line.clone(),
+                limits: self.metrics.limits(),
             }
         };
         let database = self.identity.database.clone();
@@ -239,7 +243,8 @@ mod tests {
         let watching =
             watch::Sender::new(Watching { feed: "file:///feed".into(), since: now, stale_after: Span::from_seconds(1_800) });
         let identity = Identity { database: path.clone(), configuration: None };
-        let vitals = Vitals::new(identity, &Stage::ALL, database, Arc::new(clock), watching.subscribe());
+        let vitals =
+            Vitals::new(identity, &Stage::ALL, database, Arc::new(clock), watching.subscribe(), Arc::new(Metrics::new()));
         let noted = || DaemonNote::read(&path).expect("it is read").expect("a note");
         vitals.ready("about to run".to_owned()).await;
         assert_eq!(noted().turns, Turns::default());

@@ -52,5 +52,5 @@ pub enum SetupError {
     #[error("the simulation has no such rate")]
     Rate(#[from] RateError),
     #[error("an instance has no stand-in for the limit")]
-    Fallback(#[from] super::fallback::FallbackError),
+    Fallback(#[from] crate::limits::FallbackError),
 }

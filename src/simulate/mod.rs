@@ -8,7 +8,6 @@
 pub mod attack;
 pub mod clients;
 mod error;
-pub mod fallback;
 pub mod lockout;
 pub mod outage;
 mod parallel;

@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
-use super::fallback::{FallbackError, FallbackPolicy, StandIn};
 use super::{SetupError, busiest, passes_at, tick};
 use crate::limiter::{Algorithm, CounterRule, Limit, Limiter, Request, Verdict};
+use crate::limits::{FallbackError, FallbackPolicy, StandIn};
 use crate::rate::Rate;
 use crate::time::{Span, TICKS_PER_SECOND, Timestamp};
 use crate::words::{Side, Table, count};

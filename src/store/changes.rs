@@ -7,6 +7,7 @@ use rusqlite::{OptionalExtension, Row, Transaction, TransactionBehavior, named_p
 
 use super::rows::{At, Word, optional_at};
 use super::{Store, StoreError, queries, step};
+use crate::channel::{Channel, Lane};
 use crate::freshness::Freshness;
 use crate::notice::What;
 use crate::subscriber::{Mode, Standing};
@@ -60,7 +61,7 @@ struct DeadLetter {
     delivery_key: i64,
     subscriber_key: i64,
     name: String,
-    channel: String,
+    channel: Channel,
     settled_at: Timestamp,
     detail: Option<String>,
     standing: Standing,
@@ -225,7 +226,7 @@ fn dead_letters(transaction: &Transaction<'_>) -> rusqlite::Result<Vec<DeadLette
             delivery_key: row.get("delivery_key")?,
             subscriber_key: row.get("subscriber_key")?,
             name: row.get("name")?,
-            channel: row.get("channel")?,
+            channel: Lane::from_text(row.get("channel")?).channel().clone(),
             settled_at: row.get::<_, At>("settled_at")?.0,
             detail: row.get("detail")?,
             standing: row.get::<_, Word<Standing>>("standing")?.0,

@@ -10,7 +10,7 @@ use super::rows::{At, Json, Word, optional_at};
 use super::subscribers::{StoredSubscriber, SubscriberKey, read_limiter, read_subscriber};
 use super::{Store, StoreError, queries, step};
 use crate::alert::{Content, Explanation};
-use crate::channel::Channel;
+use crate::channel::Lane;
 use crate::event::{Event, Magnitude};
 use crate::limiter::{Algorithm, Limiter};
 use crate::plan::{Held, Message, Outcome, Plan, Release};
@@ -354,8 +354,8 @@ pub(super) fn write_message(
         .prepare_cached(sql)
         .and_then(|mut statement| {
             let magnitude = message.content.largest().and_then(|event| event.magnitude).map(Magnitude::value);
-            let channel = Channel::of(&subscriber.destination);
-            statement.execute(params![key.0, channel.as_str(), alert_id, magnitude, Json(&alert), At(now), At(message.due_at)])
+            let lane = Lane::of(subscriber);
+            statement.execute(params![key.0, lane.as_str(), alert_id, magnitude, Json(&alert), At(now), At(message.due_at)])
         })
         .map_err(step("write an alert to the outbox"))?;
     Ok(transaction.last_insert_rowid())

@@ -11,7 +11,7 @@ use super::rows::{At, Json, optional_at};
 use super::unsubscribe::{Waiting, drop_of_the_gone};
 use super::{Store, StoreError, queries, step};
 use crate::alert::Alert;
-use crate::channel::Channel;
+use crate::channel::{Channel, Lane};
 use crate::subscriber::{Destination, Enrolment, Preset};
 use crate::time::{Span, Timestamp};
 
@@ -21,7 +21,7 @@ pub struct Claimed {
     pub delivery_key: i64,
     /// Its place in the order in which deliveries leave.
     pub place: Place,
-    pub channel: Channel,
+    pub lane: Lane,
     pub alert: Alert,
     /// Whose it is.
     pub enrolment: Enrolment,
@@ -32,7 +32,7 @@ pub struct Claimed {
     pub secret: Option<String>,
     /// How often it was attempted before.
     pub attempts: u32,
-    /// From when its age counts: it was created then, or put back by hand.
+    /// From when its age counts: it was created then, put back by hand, or no longer held by a limit.
     pub waits_since: Timestamp,
     /// When the event of which it is the first alert was first seen; `None` for a digest and what tells of changes.
     pub first_seen_at: Option<Timestamp>,
@@ -43,8 +43,8 @@ pub struct Claimed {
 pub enum Settlement {
     /// Accepted by the destination; `detail` is what it said.
     Delivered { detail: String },
-    /// Not now: due again at `at`.
-    Retry { at: Timestamp, reason: String },
+    /// Not now: due again at `at`. Its age counts from `age_from`, if that is given: it had waited for a limit until then.
+    Retry { at: Timestamp, reason: String, age_from: Option<Timestamp> },
     /// Not at all: a dead letter. With `disable` the subscriber gets nothing more until somebody looks.
     Dead { reason: String, disable: bool },
     /// There was no attempt: due as before.
@@ -61,28 +61,48 @@ pub struct Claim<'a> {
     pub now: Timestamp,
 }
 
-/// What is claimed beyond the room that there is now, by channels that will soon have it.
+/// How much may leave by which lane, while places are given out, the first of all first.
+pub trait Room {
+    /// The most that this lane has room for.
+    fn of(&mut self, lane: &Lane) -> usize;
+
+    /// Takes one place of the room that lanes share: whether there was one.
+    fn take(&mut self, lane: &Lane) -> bool;
+}
+
+/// Room that no lane shares with another.
+impl<F: Fn(&Lane) -> usize> Room for F {
+    fn of(&mut self, lane: &Lane) -> usize {
+        self(lane)
+    }
+
+    fn take(&mut self, _: &Lane) -> bool {
+        true
+    }
+}
+
+/// What is claimed beyond the room that there is now, by lanes that will soon have it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ahead<'a> {
     /// How much of each.
-    pub channels: &'a [(Channel, usize)],
+    pub lanes: &'a [(Lane, usize)],
     /// The most in all.
     pub most: usize,
 }
 
 impl Store {
-    /// Leases deliveries that are due or whose lease ran out, the largest magnitude first, from each channel no more than it
-    /// has `room` for. A channel without room costs one look at an index, however much waits for it.
+    /// Leases deliveries that are due or whose lease ran out, the largest magnitude first, from each lane no more than it
+    /// has `room` for. A lane without room costs one look at an index, however much waits for it.
     ///
     /// A paused or disabled subscriber's wait until it is resumed. One that cannot be read is a dead letter at once, so that
     /// it holds up no other.
     ///
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be read or written.
-    pub fn claim(&mut self, claim: Claim<'_>, room: impl Fn(&Channel) -> usize) -> Result<Vec<Claimed>, StoreError> {
+    pub fn claim(&mut self, claim: Claim<'_>, mut room: impl Fn(&Lane) -> usize) -> Result<Vec<Claimed>, StoreError> {
         let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = begin.map_err(step("begin claiming deliveries"))?;
-        let claimed = claim_within(&transaction, claim, room, Ahead::default())?;
+        let claimed = claim_within(&transaction, claim, &mut room, Ahead::default())?;
         transaction.commit().map_err(step("commit the leases"))?;
         Ok(claimed)
     }
@@ -106,7 +126,7 @@ impl Store {
         &mut self,
         settled: &[(i64, Settlement)],
         claim: Claim<'_>,
-        room: impl Fn(&Channel) -> usize,
+        room: &mut impl Room,
         ahead: Ahead<'_>,
     ) -> Result<Vec<Claimed>, StoreError> {
         let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
@@ -142,7 +162,7 @@ impl Store {
     /// [`StoreError::Sql`] if the database cannot be written.
     pub fn give_up(&mut self, channel: &Channel, before: Timestamp, reason: &str, now: Timestamp) -> Result<usize, StoreError> {
         let sql = "UPDATE outbox SET status = 'dead', settled_at = :now, detail = :reason
-                   WHERE channel = :channel AND status = 'due' AND coalesce(retried_at, created_at) < :before
+                   WHERE (channel = :channel OR channel >= :channel || ' #' AND channel < :channel || ' $') AND status = 'due' AND coalesce(retried_at, created_at) < :before
                      AND (SELECT standing = 'active' FROM subscribers AS s WHERE s.subscriber_key = outbox.subscriber_key)";
         let parameters = named_params! {
             ":now": At(now), ":reason": reason, ":channel": channel.as_str(), ":before": At(before),
@@ -229,7 +249,7 @@ impl PartialOrd for Place {
 fn claim_within(
     transaction: &Transaction<'_>,
     claim: Claim<'_>,
-    room: impl Fn(&Channel) -> usize,
+    room: &mut impl Room,
     ahead: Ahead<'_>,
 ) -> Result<Vec<Claimed>, StoreError> {
     if take_back_leases(transaction, Letters::Outbox, claim.now)? > 0 {
@@ -237,7 +257,7 @@ fn claim_within(
     }
     let places = first_in_line(transaction, claim, room).map_err(step("find due deliveries"))?;
     let mut claimed = claim_places(transaction, claim, places)?;
-    if !ahead.channels.is_empty() && ahead.most > 0 {
+    if !ahead.lanes.is_empty() && ahead.most > 0 {
         let places = next_in_line(transaction, claim.now, ahead).map_err(step("find due deliveries"))?;
         claimed.extend(claim_places(transaction, claim, places)?);
     }
@@ -306,71 +326,75 @@ pub(super) fn settle_one(
     (key, settlement): &(i64, Settlement),
     now: Timestamp,
 ) -> Result<bool, StoreError> {
-    let (status, due_at, detail) = match settlement {
+    let (status, due_at, age_from, detail) = match settlement {
         Settlement::GivenBack => return give_back(transaction, letters, owner, *key),
-        Settlement::Delivered { detail } => ("delivered", None, detail),
-        Settlement::Retry { at, reason } => ("due", Some(*at), reason),
-        Settlement::Dead { reason, .. } => ("dead", None, reason),
+        Settlement::Delivered { detail } => ("delivered", None, None, detail),
+        Settlement::Retry { at, reason, age_from } => ("due", Some(*at), *age_from, reason),
+        Settlement::Dead { reason, .. } => ("dead", None, None, reason),
     };
     let sql = format!(
         "UPDATE {}
          SET status = :status, due_at = coalesce(:due_at, due_at), detail = :detail, settled_at = iif(:status = 'due', NULL, :now),
-             lease_owner = NULL, lease_until = NULL
+             retried_at = coalesce(:age_from, retried_at), lease_owner = NULL, lease_until = NULL
          WHERE delivery_key = :key AND status = 'leased' AND lease_owner = :owner",
         letters.table()
     );
     let settled = transaction.prepare_cached(&sql).and_then(|mut statement| {
         statement.execute(named_params! {
             ":key": key, ":owner": owner, ":status": status, ":due_at": due_at.map(At), ":detail": detail, ":now": At(now),
+            ":age_from": age_from.map(At),
         })
     });
     settled.map(|changed| changed == 1).map_err(step("settle a delivery"))
 }
 
-/// The places of what is claimed, in order: the best of all channels, no more of one than it has room for.
-fn first_in_line(
-    transaction: &Transaction<'_>,
-    claim: Claim<'_>,
-    room: impl Fn(&Channel) -> usize,
-) -> rusqlite::Result<Vec<Place>> {
+/// The places of what is claimed, in order: the best of all lanes, no more of one than it has room for.
+fn first_in_line(transaction: &Transaction<'_>, claim: Claim<'_>, room: &mut impl Room) -> rusqlite::Result<Vec<Place>> {
     let mut best = Best { places: BinaryHeap::new(), most: claim.most };
-    let mut next_channel = transaction.prepare_cached(queries::NEXT_CHANNEL)?;
+    let mut next_lane = transaction.prepare_cached(queries::NEXT_CHANNEL)?;
     let mut due = transaction.prepare_cached(queries::DUE)?;
-    let mut after: Option<String> = None;
+    let (mut lanes, mut after): (Vec<Lane>, Option<String>) = (Vec::new(), None);
     while let Some(name) =
-        next_channel.query_row([after.as_deref().unwrap_or_default()], |row| row.get::<_, String>(0)).optional()?
+        next_lane.query_row([after.as_deref().unwrap_or_default()], |row| row.get::<_, String>(0)).optional()?
     {
-        let channel = Channel::from_text(name.clone());
-        best.add(&mut due, &channel, room(&channel), claim.now)?;
+        let lane = Lane::from_text(name.clone());
+        best.add(&mut due, (&lane, lanes.len()), room.of(&lane), claim.now)?;
+        lanes.push(lane);
         after = Some(name);
     }
-    Ok(best.places.into_sorted_vec())
+    Ok(best.into_places(|lane| room.take(&lanes[lane])))
 }
 
-/// The same among some channels.
+/// The same among some lanes, whose room is their own.
 fn next_in_line(transaction: &Transaction<'_>, now: Timestamp, ahead: Ahead<'_>) -> rusqlite::Result<Vec<Place>> {
     let mut best = Best { places: BinaryHeap::new(), most: ahead.most };
     let mut due = transaction.prepare_cached(queries::DUE)?;
-    for (channel, room) in ahead.channels {
-        best.add(&mut due, channel, *room, now)?;
+    for (number, (lane, room)) in ahead.lanes.iter().enumerate() {
+        best.add(&mut due, (lane, number), *room, now)?;
     }
-    Ok(best.places.into_sorted_vec())
+    Ok(best.into_places(|_| true))
 }
 
-/// The first places found so far, the last of them on top.
+/// The first places found so far with the numbers of their lanes, the last of them on top.
 struct Best {
-    places: BinaryHeap<Place>,
+    places: BinaryHeap<(Place, usize)>,
     most: usize,
 }
 
 impl Best {
-    /// Takes in what is due by a channel, as far as it has room.
-    fn add(&mut self, due: &mut CachedStatement<'_>, channel: &Channel, room: usize, now: Timestamp) -> rusqlite::Result<()> {
+    /// Takes in what is due by a lane, as far as it has room.
+    fn add(
+        &mut self,
+        due: &mut CachedStatement<'_>,
+        (lane, number): (&Lane, usize),
+        room: usize,
+        now: Timestamp,
+    ) -> rusqlite::Result<()> {
         let mut left = room.min(self.most);
         if left == 0 {
             return Ok(());
         }
-        let mut rows = due.query(named_params! { ":channel": channel.as_str(), ":now": At(now) })?;
+        let mut rows = due.query(named_params! { ":channel": lane.as_str(), ":now": At(now) })?;
         while left > 0
             && let Some(row) = rows.next()?
         {
@@ -381,16 +405,21 @@ impl Best {
                 delivery_key: row.get("delivery_key")?,
             };
             if self.places.len() >= self.most {
-                // The channel's further rows come after this one.
-                if self.places.peek().is_none_or(|last| *last < place) {
+                // The lane's further rows come after this one.
+                if self.places.peek().is_none_or(|(last, _)| *last < place) {
                     break;
                 }
                 self.places.pop();
             }
-            self.places.push(place);
+            self.places.push((place, number));
             left -= 1;
         }
         Ok(())
+    }
+
+    /// The places in order, as far as there is room that their lanes share.
+    fn into_places(self, mut take: impl FnMut(usize) -> bool) -> Vec<Place> {
+        self.places.into_sorted_vec().into_iter().filter_map(|(place, lane)| take(lane).then_some(place)).collect()
     }
 }
 
@@ -456,7 +485,7 @@ fn claimed_from_row(row: &Row<'_>, place: Place) -> rusqlite::Result<Claimed> {
     Ok(Claimed {
         delivery_key: row.get("delivery_key")?,
         place,
-        channel: Channel::from_text(row.get("channel")?),
+        lane: Lane::from_text(row.get("channel")?),
         alert: row.get::<_, Json<Alert>>("alert")?.0,
         enrolment: Enrolment { number: row.get("subscriber_key")?, at: row.get::<_, At>("enrolled_at")?.0 },
         destination,

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::StoreError;
+use crate::limits::Standing;
 use crate::time::{Span, Timestamp};
 
 /// The longest file that is read, in bytes.
@@ -32,6 +33,9 @@ pub struct DaemonNote {
     pub reload: Option<Reload>,
     /// How things stand, in one line.
     pub status: String,
+    /// How the limits on deliveries stand.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Standing>,
 }
 
 /// Which feed is polled, and when it counts as stale.

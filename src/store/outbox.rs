@@ -13,7 +13,7 @@ use super::rows::{At, Json, Word, optional_at};
 use super::subscribers::SubscriberKey;
 use super::{Store, StoreError, step};
 use crate::alert::Alert;
-use crate::channel::Channel;
+use crate::channel::{Channel, Lane};
 use crate::event::Magnitude;
 use crate::subscriber::Standing;
 use crate::time::Timestamp;
@@ -293,7 +293,7 @@ pub(super) fn outbox_row(row: &Row<'_>, status: DeliveryStatus) -> rusqlite::Res
         message: message_row(row, status)?,
         subscriber: row.get("name")?,
         standing: row.get::<_, Word<Standing>>("standing")?.0,
-        channel: Channel::from_text(row.get("channel")?),
+        channel: Lane::from_text(row.get("channel")?).channel().clone(),
         magnitude: row.get::<_, Option<f64>>("magnitude")?.and_then(|value| Magnitude::new(value).ok()),
     })
 }

@@ -6,7 +6,7 @@ use super::decisions::carry_over;
 use super::rows::{At, Json, Word, optional_at};
 use super::unsubscribe::{Waiting, drop_of_the_gone};
 use super::{Store, StoreError, step};
-use crate::channel::Channel;
+use crate::channel::Lane;
 use crate::limiter::Limiter;
 use crate::subscriber::{Enrolment, Standing, Subscriber, SubscriberName};
 use crate::time::Timestamp;
@@ -144,12 +144,13 @@ impl Store {
                 },
             )
             .map_err(step("change a subscriber"))?;
-        if before.subscriber.destination != changed.destination {
+        let lane = Lane::of(changed);
+        if lane != Lane::of(&before.subscriber) {
             // What waits goes to the new destination, so it is limited and held up with that.
             transaction
                 .execute(
                     "UPDATE outbox SET channel = ?2 WHERE subscriber_key = ?1 AND status IN ('due', 'leased', 'dead')",
-                    params![before.key.0, Channel::of(&changed.destination).as_str()],
+                    params![before.key.0, lane.as_str()],
                 )
                 .map_err(step("change the channel of what waits"))?;
         }

@@ -98,7 +98,7 @@ impl Store {
         let sql = "SELECT min(due_at) AS due_at FROM (
                        SELECT min(o.due_at) AS due_at FROM outbox AS o JOIN subscribers AS s USING (subscriber_key)
                        WHERE o.status = 'due' AND s.standing = 'active'
-                       GROUP BY o.channel HAVING o.channel = 'email' OR max(o.attempts) = 0)
+                       GROUP BY o.channel HAVING o.channel = 'email' OR o.channel LIKE 'email #%' OR max(o.attempts) = 0)
                    WHERE due_at <= ?1";
         let found = self.connection.query_row(sql, [At(now)], |row| optional_at(row, "due_at"));
         found.map_err(step("look for what is overdue"))

@@ -11,6 +11,7 @@ use prometheus::{Gauge, GaugeVec, Opts, Registry, TextEncoder};
 use super::Web;
 use crate::daemon::with_causes;
 use crate::freshness::{FeedState, Freshness};
+use crate::limits::Standing;
 use crate::store::{NoticeCounts, StoreStatus};
 use crate::time::Timestamp;
 
@@ -26,11 +27,11 @@ pub(super) async fn metrics(State(web): State<Arc<Web>>) -> Response {
     let answers = match &read {
         Ok((state, counts, notices)) => {
             let freshness = state.freshness(watching.since, watching.stale_after, now);
-            standing(Some((state, freshness, counts, notices)))
+            standing(Some((state, freshness, counts, notices)), &web.metrics.limits())
         }
         Err(fault) => {
             tracing::debug!("the database does not answer: {}", with_causes(fault));
-            standing(None)
+            standing(None, &web.metrics.limits())
         }
     };
     let text = answers.and_then(|gauges| {
@@ -44,10 +45,14 @@ pub(super) async fn metrics(State(web): State<Arc<Web>>) -> Response {
 }
 
 /// How things stand, in gauges; without the database only that it does not answer. What is not known has no sample.
-fn standing(read: Option<(&FeedState, Freshness, &StoreStatus, &NoticeCounts)>) -> Result<Vec<MetricFamily>, prometheus::Error> {
+fn standing(
+    read: Option<(&FeedState, Freshness, &StoreStatus, &NoticeCounts)>,
+    limits: &[Standing],
+) -> Result<Vec<MetricFamily>, prometheus::Error> {
     let gauges = Gauges(Registry::new());
     gauges.labelled("build_info", "The version that runs.", "version", &[(env!("CARGO_PKG_VERSION"), 1)])?;
     gauges.flag("database_up", "Whether the database answers.", read.is_some())?;
+    gauges.limits(limits)?;
     let Some((state, freshness, counts, notices)) = read else { return Ok(gauges.0.gather()) };
     gauges.at("feed_last_success_timestamp_seconds", "When a poll last succeeded.", state.polled_at)?;
     gauges.at("feed_content_timestamp_seconds", "When the newest content was made.", state.generated_at)?;
@@ -99,6 +104,15 @@ impl Gauges {
     /// Seconds since 1970, exact to a microsecond.
     fn at(&self, name: &str, help: &str, at: Option<Timestamp>) -> Result<(), prometheus::Error> {
         at.map_or(Ok(()), |at| self.set(name, help, at.ticks() as f64 / 1e6))
+    }
+
+    /// How limits on deliveries stand.
+    fn limits(&self, limits: &[Standing]) -> Result<(), prometheus::Error> {
+        let left: Vec<_> = limits.iter().filter_map(|limit| Some((limit.name.as_str(), limit.left?))).collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        self.labelled("limit_left", "Deliveries that a limit would let pass now.", "limit", &left)
     }
 
     fn labelled(&self, name: &str, help: &str, label: &str, values: &[(&str, u64)]) -> Result<(), prometheus::Error> {

@@ -222,6 +222,33 @@ fn wrong_configurations() {
             "[webhook]\nhosts = { \"https://discord.com\" = \"30/m\" }\n",
             &["c.toml: webhook.hosts", "'https://discord.com' is not a host"],
         ),
+        ("[[limit]]\nname = \"a\"\nrate = \"1/s\"\n", &["c.toml: limit 'a' covers nothing", "channel, host, tag or all = true"]),
+        (
+            "[[limit]]\nname = \"a\"\nrate = \"1/s\"\nchannel = \"emial\"\n",
+            &["c.toml: limit 'a' covers nothing", "'emial' is no channel", "the nearest is 'email'"],
+        ),
+        ("[[limit]]\nname = \"a\"\nrate = \"1/s\"\nall = true\ntag = \"b\"\n", &["c.toml: limit 'a' says twice what it covers"]),
+        (
+            "[[limit]]\nname = \"a\"\nrate = \"1/s\"\nall = true\n[[limit]]\nname = \"a\"\nrate = \"2/s\"\nall = true\n",
+            &["c.toml: limit 'a': there are two limits of this name"],
+        ),
+        (
+            "[[limit]]\nname = \"a\"\nrate = \"1/s\"\nhost = \"https://x\"\n",
+            &["c.toml: limit 'a': host", "'https://x' is not a host"],
+        ),
+        (
+            "[[limit]]\nname = \"a\"\nrate = \"1/s\"\nall = true\ncost = 2\n",
+            &["c.toml: limit 'a' never lets anything pass", "costs 2", "at most 1"],
+        ),
+        (
+            "[[limit]]\nname = \"a\"\nrate = \"1/s\"\nall = true\nalgorithm = \"leaky-bucket\"\n",
+            &["c.toml: limit 'a'", "token-bucket of bucket = 1"],
+        ),
+        (
+            "[[limit]]\nname = \"a\"\nrate = \"1/s\"\nall = true\noutage = \"fail-open\"\n",
+            &["c.toml: limit 'a'", "this one's is local"],
+        ),
+        ("[limit]\nname = \"a\"\n", &["c.toml:1", "[[limit]]"]),
         ("[feed]\npoll = \"5s\"\n", &["c.toml: feed.poll", "5s is too often for https://", "1m or more"]),
         ("[feed]\nurl = \"gopher://x\"\n", &["c.toml: feed.url", "'gopher://x'", "expected https, http or file"]),
         ("[feed]\nurl = \"file:///none/x.geojson\"\n", &["c.toml: feed.url", "cannot read /none/x.geojson"]),

@@ -135,26 +135,30 @@ proptest! {
 
 #[test]
 fn with_several_limits_all_are_checked_before_any_is_charged() {
+    const ONE: Request = Request::ONE;
     let [mut wide, mut narrow, mut daily] =
         [("100/h", 100), ("1/h", 1), ("2/d", 2)].map(|(rate, b)| Limiter::new(parsed(Algorithm::TokenBucket, rate, Some(b))));
-    let passed = decide_all(&mut [&mut wide, &mut narrow, &mut daily], at(0), Request::ONE).expect("all have room");
+    let passed = decide_all(&mut [(&mut wide, ONE), (&mut narrow, ONE), (&mut daily, ONE)], at(0)).expect("all have room");
     assert_eq!(passed.iter().map(|decision| decision.outlook.remaining).collect::<Vec<_>>(), [99, 0, 1]);
 
     // Refused by the second alone: its answer, and nobody is charged.
     let before = (wide.clone(), narrow.clone(), daily.clone());
-    let (index, decision) =
-        decide_all(&mut [&mut wide, &mut narrow, &mut daily], at(SECOND), Request::ONE).expect_err("the narrow one is empty");
+    let (index, decision) = decide_all(&mut [(&mut wide, ONE), (&mut narrow, ONE), (&mut daily, ONE)], at(SECOND))
+        .expect_err("the narrow one is empty");
     assert_eq!((index, decision.verdict, decision.outlook.retry_at), (1, Verdict::Refused, Some(at(3_600 * SECOND))));
     assert_eq!((&wide, &narrow, &daily), (&before.0, &before.1, &before.2));
 
     // Refused by two: the longer wait is reported, and never is the longest.
     assert_eq!(daily.admit(at(SECOND), Request::ONE), Verdict::Admitted);
-    let refusal = |cost, limiters: &mut [&mut Limiter]| {
-        let (index, decision) = decide_all(limiters, at(2 * SECOND), Request::costing(cost)).expect_err("refused");
+    let two = Request::costing(2);
+    let mut refusal = |requests: [Request; 3]| {
+        let mut limiters = [(&mut wide, requests[0]), (&mut narrow, requests[1]), (&mut daily, requests[2])];
+        let (index, decision) = decide_all(&mut limiters, at(2 * SECOND)).expect_err("refused");
         (index, decision.verdict)
     };
-    assert_eq!(refusal(1, &mut [&mut wide, &mut narrow, &mut daily]), (2, Verdict::Refused));
-    assert_eq!(refusal(2, &mut [&mut wide, &mut narrow, &mut daily]), (1, Verdict::Never));
+    assert_eq!(refusal([ONE, ONE, ONE]), (2, Verdict::Refused));
+    assert_eq!(refusal([two, two, two]), (1, Verdict::Never));
+    assert_eq!(refusal([two, ONE, two]), (2, Verdict::Refused), "each is asked for its own");
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod agreement;
 mod changes;
 mod clock;
 mod faults;
+mod layers;
 mod policy;
 mod promise;
 mod reference;

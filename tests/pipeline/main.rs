@@ -11,6 +11,7 @@ mod crashing;
 mod excess;
 mod gaps;
 mod great_quake;
+mod limits;
 mod many;
 mod news;
 mod notices;

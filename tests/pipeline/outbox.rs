@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use throttler::channel::Channel;
+use throttler::channel::Lane;
 use throttler::clock::Clock;
 use throttler::daemon::{Deliverer, Egress};
 use throttler::store::{Claim, DeliveryStatus, StoreError};
@@ -93,12 +93,12 @@ async fn no_channel_gets_more_than_its_room_and_the_largest_go_first() {
     decided(&mut rig, 5.5).await;
     decided(&mut rig, 7.5).await;
     let (lease, now) = (Span::from_seconds(1), rig.clock.now());
-    let crowded = Channel::of(&crowd(&other, 1)[0].destination);
+    let crowded = Lane::of(&crowd(&other, 1)[0]);
     let claim = |most, room: usize| {
         let claim = Claim { owner: "test", most, lease, now };
-        let claimed = rig.store().claim(claim, |channel| if *channel == crowded { room } else { 10 }).expect("claimed");
+        let claimed = rig.store().claim(claim, |lane| if *lane == crowded { room } else { 10 }).expect("claimed");
         rig.sql().execute_batch("UPDATE outbox SET status = 'due', lease_owner = NULL, lease_until = NULL").expect("sql");
-        let of_crowd = claimed.iter().filter(|claimed| claimed.channel == crowded).count();
+        let of_crowd = claimed.iter().filter(|claimed| claimed.lane == crowded).count();
         let largest = claimed.iter().filter(|claimed| claimed.alert.title().starts_with("M 7.5")).count();
         let order: Vec<_> = claimed.iter().map(|claimed| claimed.alert.title().starts_with("M 7.5")).collect();
         assert!(order.is_sorted_by(|a, b| a >= b), "the largest first: {order:?}");
@@ -121,6 +121,7 @@ async fn limits_on_what_leaves_space_it_and_drop_nothing() {
         email: Some("1/s".parse().expect("a rate")),
         per_host: Some("1000/s".parse().expect("a rate")),
         hosts: [(format!("127.0.0.1:{}", rig.receiver.port), "1/10s".parse().expect("a rate"))].into(),
+        ..Egress::default()
     };
     rig.parts().deliverer = Deliverer::with_limits(database, delivery, clock, egress);
     decided(&mut rig, 6.0).await;

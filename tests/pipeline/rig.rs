@@ -22,7 +22,7 @@ use throttler::news::{EventRules, FirstRun};
 use throttler::plan::{Outcome, UpdateOutcome};
 use throttler::quiet::QuietHours;
 use throttler::store::{Ingested, LedgerRow, Store};
-use throttler::subscriber::{Destination, Excess, Mode, Preset, Standing, Subscriber, SubscriberName, Updates};
+use throttler::subscriber::{Destination, Excess, Mode, Preset, Standing, Subscriber, SubscriberName, Tags, Updates};
 use throttler::time::{Span, Timestamp};
 
 use crate::receiver::Receiver;
@@ -389,6 +389,7 @@ pub fn subscriber(who: &str, destination: Destination) -> Subscriber {
         // Whoever tests them wants them.
         updates: Updates::None,
         quiet: None,
+        tags: Tags::default(),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use throttler::limiter::Algorithm::{FixedWindow, SlidingCounter, SlidingLog, TokenBucket};
 use throttler::limiter::{Algorithm, Limit, Request, Verdict};
+use throttler::limits::{FallbackPolicy, StandIn, share};
 use throttler::simulate::SetupError;
-use throttler::simulate::fallback::{FallbackPolicy, StandIn, share};
 use throttler::simulate::outage::{Outage, OutageRow, Preset};
 use throttler::time::Timestamp;
 

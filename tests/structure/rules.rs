@@ -9,11 +9,11 @@ use crate::source::{Path, Token, paths, tokens, without_unit_tests};
 pub const MAX_LINES: usize = 800;
 
 /// The crates that the core may use: they compute, and neither ask the clock nor do I/O.
-const CORE_CRATES: [&str; 8] = ["std", "serde", "thiserror", "chrono", "chrono_tz", "strsim", "url", "email_address"];
+const CORE_CRATES: [&str; 8] = ["std", "serde", "thiserror", "chrono", "jiff", "strsim", "url", "email_address"];
 /// What of `std` the core stays away from.
 const STD_OUTSIDE: [&str; 8] = ["env", "fs", "io", "net", "os", "process", "sync", "thread"];
 /// Crates that live in one room or two.
-const HOMES: [(&str, &[&str]); 21] = [
+const HOMES: [(&str, &[&str]); 22] = [
     ("anyhow", &["cli"]),
     ("clap", &["cli"]),
     ("clap_complete", &["cli"]),
@@ -29,6 +29,7 @@ const HOMES: [(&str, &[&str]); 21] = [
     ("quick_xml", &["delivery"]),
     ("rand_chacha", &["simulate"]),
     ("rand_distr", &["simulate"]),
+    ("redis", &["shared"]),
     ("reqwest", &["delivery", "feed"]),
     ("rusqlite", &["store"]),
     ("sd_notify", &["daemon"]),

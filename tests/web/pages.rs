@@ -141,7 +141,7 @@ async fn nothing_comes_after_unsubscribing_and_the_books_are_right() {
 #[tokio::test]
 async fn what_is_under_way_is_recorded_as_it_ends_and_not_repeated() {
     for (settlement, expected) in [
-        (Settlement::Retry { at: Timestamp::saturating_from_ticks(0), reason: "busy".into() }, "dropped"),
+        (Settlement::Retry { at: Timestamp::saturating_from_ticks(0), reason: "busy".into(), age_from: None }, "dropped"),
         (Settlement::Delivered { detail: "taken".into() }, "delivered"),
     ] {
         let mut rig = rig(&["anna"]).await;

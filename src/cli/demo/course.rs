@@ -20,7 +20,7 @@ use crate::interest::Interest;
 use crate::limiter::{Algorithm, Limit, Policy};
 use crate::news::{EventRules, FirstRun};
 use crate::store::{LedgerRow, Store, StoredSubscriber};
-use crate::subscriber::{Destination, Excess, Mode, Preset, Subscriber, Updates};
+use crate::subscriber::{Destination, Excess, Mode, Preset, Subscriber, Tags, Updates};
 use crate::time::{Span, Timestamp};
 
 /// The feed shows this much of the past, like the day feed of the USGS.
@@ -102,6 +102,7 @@ fn subscribers(server: &Server) -> Result<[Subscriber; 3], Failure> {
             mode,
             updates: Updates::default(),
             quiet: None,
+            tags: Tags::default(),
         })
     };
     let hook = server.hook_url().parse().map(Destination::Webhook).map_err(Failure::usage)?;

@@ -21,7 +21,7 @@ use crate::news::EventRules;
 use crate::plan::{Outcome, Plan, Release, UpdatePlan};
 use crate::replay::{StoredReplay, Tally};
 use crate::store::Store;
-use crate::subscriber::{Address, Destination, Excess, Mode, Preset, Subscriber, Updates};
+use crate::subscriber::{Address, Destination, Excess, Mode, Preset, Subscriber, Tags, Updates};
 use crate::time::Timestamp;
 
 /// The name under which the captures are recorded, in place of a feed's address.
@@ -72,6 +72,7 @@ pub(super) fn one_for_each(limits: &[Limit], min_magnitude: Magnitude) -> Result
             // Limits are compared by the alerts they let pass.
             updates: Updates::None,
             quiet: None,
+            tags: Tags::default(),
         })
     };
     limits.iter().enumerate().map(subscriber).collect()

@@ -9,9 +9,9 @@ use super::super::output::{self, Format};
 use super::super::pictures::check_panels;
 use super::{Common, document, row};
 use crate::limiter::{Algorithm, CounterRule};
+use crate::limits::FallbackPolicy;
 use crate::plot::laboratory;
 use crate::rate::Rate;
-use crate::simulate::fallback::FallbackPolicy;
 use crate::simulate::outage::{Outage, OutageRow, Preset, table};
 use crate::time::Span;
 

@@ -12,7 +12,7 @@ use crate::interest::{BoundingBox, Depth, Interest, Kinds, Radius, Region};
 use crate::limiter::{Algorithm, CostStep, CounterRule, Limit, Policy, Reserve};
 use crate::quiet::{Hours, QuietHours, Zone};
 use crate::rate::Rate;
-use crate::subscriber::{Address, Destination, Excess, Mode, Preset, Subscriber, SubscriberName, Updates, WebhookUrl};
+use crate::subscriber::{Address, Destination, Excess, Mode, Preset, Subscriber, SubscriberName, Tags, Updates, WebhookUrl};
 
 /// The default limit: what eleven years of the world's earthquakes of M 5 or more need to lose nothing at five an hour.
 const DEFAULT_RATE: &str = "5/h";
@@ -28,6 +28,9 @@ pub(in crate::cli) struct SubscriberFlags {
     webhook: Option<WebhookUrl>,
     #[command(flatten)]
     form: FormFlags,
+    /// Words that limits on deliveries may name, with commas between; `none` lifts them
+    #[arg(long, value_name = "TAG,…", help_heading = "Destination")]
+    tags: Option<OrNone<Tags>>,
 
     /// Events of this magnitude or more [default: 5.0]
     #[arg(long, value_name = "M", allow_negative_numbers = true, help_heading = "Interest")]
@@ -152,7 +155,18 @@ impl SubscriberFlags {
         let policy = Policy::plain(limit);
         let (excess, mode) = (Excess::default(), Mode::default());
         let (preset, updates) = (Preset::default(), Updates::default());
-        self.apply(Subscriber { name, destination, preset, interest, policy, excess, mode, updates, quiet: None })
+        self.apply(Subscriber {
+            name,
+            destination,
+            preset,
+            interest,
+            policy,
+            excess,
+            mode,
+            updates,
+            quiet: None,
+            tags: Tags::default(),
+        })
     }
 
     /// The subscriber with these flags applied, checked as a whole.
@@ -167,6 +181,9 @@ impl SubscriberFlags {
         subscriber.mode = self.mode.unwrap_or(subscriber.mode);
         subscriber.updates = self.updates.unwrap_or(subscriber.updates);
         subscriber.quiet = self.quiet_hours(subscriber.quiet)?;
+        if let Some(OrNone(tags)) = &self.tags {
+            subscriber.tags = tags.clone().unwrap_or_default();
+        }
         Ok(subscriber)
     }
 
@@ -176,6 +193,7 @@ impl SubscriberFlags {
             email,
             webhook,
             form,
+            tags,
             min_magnitude,
             max_depth_km,
             near,
@@ -202,6 +220,7 @@ impl SubscriberFlags {
         email.is_none()
             && webhook.is_none()
             && form.is_empty()
+            && tags.is_none()
             && min_magnitude.is_none()
             && max_depth_km.is_none()
             && near.is_none()
@@ -311,7 +330,7 @@ impl SubscriberFlags {
             (None, None) => return Ok(None),
             (None, Some(before)) => before,
         };
-        quiet.zone = self.zone.unwrap_or(quiet.zone);
+        quiet.zone = self.zone.clone().unwrap_or(quiet.zone);
         set(&mut quiet.below, self.quiet_below.as_ref());
         Ok(Some(quiet))
     }

@@ -107,7 +107,7 @@ fn as_json(
     now: Timestamp,
 ) -> Value {
     let mut value = settings(stored);
-    value["quiet_until"] = json!(stored.subscriber.quiet.and_then(|quiet| quiet.until(now)));
+    value["quiet_until"] = json!(stored.subscriber.quiet.as_ref().and_then(|quiet| quiet.until(now)));
     match outlook {
         Ok(outlook) => {
             value["remaining"] = json!(outlook.remaining);
@@ -171,15 +171,18 @@ fn as_text(
         ),
         ("since", stored.created_at.to_string()),
     ];
-    if let Some(quiet) = subscriber.quiet {
+    if let Some(quiet) = &subscriber.quiet {
         // Beside the other rules, before what there is of it now.
         lines.insert(7, ("quiet", quiet_line(quiet, now)));
+    }
+    if !subscriber.tags.is_empty() {
+        lines.insert(2, ("tags", subscriber.tags.to_string()));
     }
     lines.extend(secret.map(|secret| ("secret", secret.to_owned())));
     format!("{}: {promise}\n\n{}", subscriber.name, output::pairs(&lines))
 }
 
-fn quiet_line(quiet: QuietHours, now: Timestamp) -> String {
+fn quiet_line(quiet: &QuietHours, now: Timestamp) -> String {
     let until = |until| format!("{quiet}; now, until {} ({until})", quiet.zone.clock_at(until));
     quiet.until(now).map_or_else(|| quiet.to_string(), until)
 }

@@ -2,11 +2,11 @@
 
 use super::named;
 use crate::limiter::Limit;
+use crate::limits::FallbackPolicy;
 use crate::plot::arrivals::MAX_BARS;
 use crate::plot::level::LevelLine;
 use crate::plot::{Arrivals, ArrivalsGroup, ArrivalsPanel};
 use crate::simulate::SetupError;
-use crate::simulate::fallback::FallbackPolicy;
 use crate::simulate::outage::{Outage, Preset};
 use crate::time::{Span, Timestamp};
 

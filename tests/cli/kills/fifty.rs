@@ -4,7 +4,7 @@ use throttler::event::Magnitude;
 use throttler::interest::{Interest, Region};
 use throttler::limiter::{Algorithm, CostStep, Limit, Policy, Reserve};
 use throttler::quiet::QuietHours;
-use throttler::subscriber::{Destination, Excess, Mode, Preset, Subscriber, Updates};
+use throttler::subscriber::{Destination, Excess, Mode, Preset, Subscriber, Tags, Updates};
 
 pub const SUBSCRIBERS: usize = 50;
 
@@ -56,5 +56,6 @@ fn subscriber(at: usize, port: u16) -> Subscriber {
         mode: if at % 8 == 7 { Mode::Shadow } else { Mode::Enforce },
         updates: [Updates::Major, Updates::All, Updates::None][at % 3],
         quiet: (at % 9 == 4).then_some(quiet),
+        tags: Tags::default(),
     }
 }

@@ -1,0 +1,18 @@
+-- Division of whole numbers below 2^53, rounded as said: the quotient of doubles may be off by one, its remainder tells.
+
+local function floor_div(a, b)
+    local q = math.floor(a / b)
+    local rest = a - q * b
+    if rest < 0 then return q - 1 end
+    if rest >= b then return q + 1 end
+    return q
+end
+
+local function ceil_div(a, b)
+    return -floor_div(-a, b)
+end
+
+-- Whole milliseconds from now to an instant, rounded up, at least one.
+local function lifetime(ends, now)
+    return math.max(1, ceil_div(ends - now, 1000))
+end
