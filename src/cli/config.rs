@@ -27,7 +27,6 @@ pub(super) enum ConfigCommand {
     #[command(after_help = "Examples:
   throttler config check
   throttler config check --config /etc/throttler/throttler.toml
-  throttler config check --notify
 
 Without --notify it connects to nobody. With it a notice that says EXERCISE goes out by each way of [operator] at once, outside
 max_per_hour, and what was answered is shown; it ends with 1 if one did not arrive.")]

@@ -432,7 +432,7 @@ mod tests {
                     "SCAN events USING INDEX events_to_dispatch",
                     "SCAN outbox USING COVERING INDEX outbox_due",
                     "SCAN outbox USING COVERING INDEX outbox_leased",
-                    "SCAN outbox USING INDEX outbox_dead",
+                    "SCAN outbox USING COVERING INDEX outbox_dead",
                 ],
                 false,
             ),
