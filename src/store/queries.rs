@@ -454,7 +454,7 @@ mod tests {
             // From its end, and no further than asked for.
             ("LAST_MESSAGES", LAST_MESSAGES, vec!["SCAN o"], false),
             ("QUAKES_BETWEEN", QUAKES_BETWEEN, vec![], false),
-            ("SUBSCRIBERS_UP_TO", SUBSCRIBERS_UP_TO, vec!["SCAN subscribers USING INDEX subscribers_by_name"], false),
+            ("SUBSCRIBERS_UP_TO", SUBSCRIBERS_UP_TO, vec!["SCAN subscribers USING INDEX subscribers_by_standing"], false),
             ("SUBSCRIBERS_NAMED", SUBSCRIBERS_NAMED, vec![], false),
         ] {
             let plan = plan(sql);
