@@ -27,7 +27,8 @@ impl Loaded {
             let address: StoreAddress = limit.store.parse().map_err(|fault| named(&fault))?;
             match &store {
                 Some((other, theirs)) if *theirs != address => {
-                    let fault = format!("its store is {address}, and that of '{}' {theirs}; expected one server for all", other.name);
+                    let fault =
+                        format!("its store is {address}, and that of '{}' {theirs}; expected one server for all", other.name);
                     return Err(named(&fault));
                 }
                 _ => store = Some((limit, address)),
@@ -66,13 +67,7 @@ impl Loaded {
         if !is_local {
             exact(limit).map_err(|fault| named(&fault))?;
         }
-        Ok(DeliveryLimit {
-            name: name.clone(),
-            covers: self.covers(config)?,
-            limit,
-            cost: *cost,
-            shared,
-        })
+        Ok(DeliveryLimit { name: name.clone(), covers: self.covers(config)?, limit, cost: *cost, shared })
     }
 
     fn covers(&self, config: &LimitConfig) -> Result<Covers, Failure> {

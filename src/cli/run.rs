@@ -108,7 +108,10 @@ async fn look_at_store(loaded: &Loaded, store: &SharedStore) -> Result<(), Failu
     match store.check().await {
         Ok(version) => tracing::info!("shared limits are kept in {}, Redis {version}", store.address()),
         Err(fault @ (SharedError::Unreachable { .. } | SharedError::Slow { .. })) => {
-            tracing::error!("{}: each limit's outage policy holds until it is there", loaded.wrong_limit(&format!("store: {fault}")));
+            tracing::error!(
+                "{}: each limit's outage policy holds until it is there",
+                loaded.wrong_limit(&format!("store: {fault}"))
+            );
         }
         Err(fault) => return Err(loaded.wrong_limit(&format!("store: {fault}"))),
     }

@@ -20,7 +20,7 @@ use crate::clock::{Clock, Stopwatch};
 use crate::delivery::{Delivery, Outcome, WebhookSecret};
 use crate::limiter::Verdict;
 use crate::notice::Way;
-use crate::store::{Ahead, Room as _, Claim, Claimed, ClaimedNotice, Settlement, Store, StoreError};
+use crate::store::{Ahead, Claim, Claimed, ClaimedNotice, Room as _, Settlement, Store, StoreError};
 use crate::time::{Span, Timestamp};
 
 /// Attempts under way at once.

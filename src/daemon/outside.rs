@@ -13,12 +13,8 @@ use crate::shared::{Answer, Question, SharedError, SharedStore};
 use crate::time::{Span, Timestamp};
 
 /// Deliveries wait for each answer, so two that do not come are enough; and a probe costs nobody anything.
-pub(super) const PATIENCE: Patience = Patience {
-    trip_after: 2,
-    base: Span::from_seconds(2),
-    min: Span::from_millis(500),
-    max: Span::from_seconds(10),
-};
+pub(super) const PATIENCE: Patience =
+    Patience { trip_after: 2, base: Span::from_seconds(2), min: Span::from_millis(500), max: Span::from_seconds(10) };
 /// Before the names of limits: all of one installation lie in one slot of a cluster, so that they are decided on together.
 const PREFIX: &str = "throttler:{limits}:";
 

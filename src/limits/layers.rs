@@ -218,7 +218,8 @@ impl Layers {
     /// How much each limit would let pass at `now`.
     #[must_use]
     pub fn openings(&self, now: Timestamp) -> Openings {
-        let left = |held: &Held| Opening { covers: held.limit.covers.clone(), left: held.left(now, self.away).0, asked_in_vain: false };
+        let left =
+            |held: &Held| Opening { covers: held.limit.covers.clone(), left: held.left(now, self.away).0, asked_in_vain: false };
         Openings { limits: self.held.iter().map(left).collect() }
     }
 

@@ -71,7 +71,7 @@ local function answer(asked)
         if refused == 0 and retry - now > wait then wait = retry - now end
     end
     answers[#answers + 1] = refused
-    answers[#answers + 1] = math.max(0, least)
+    answers[#answers + 1] = math.max(0, least or 0)
     answers[#answers + 1] = wait
 end
 

@@ -126,7 +126,7 @@ impl SharedStore {
     }
 
     async fn ask(&self, connection: &mut MultiplexedConnection, command: &redis::Cmd) -> Result<Value, RedisError> {
-        connection.send_packed_command(command).await
+        command.query_async(connection).await
     }
 
     /// A connection to a server that can be used, the script's name there, and the server's version.

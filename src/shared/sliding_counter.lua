@@ -25,6 +25,7 @@ function sliding_counter.load(limit, key, text, now)
         -- The clock was set: what the estimate held then is spent in the window it was set to.
         local then_ = { start = s, previous = p, current = c, last = l }
         state.current = ceil_div(carried(limit, then_), limit.window) + c
+        state.changed = true
         return state
     end
     state.last = math.max(now, l)

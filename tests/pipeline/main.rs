@@ -17,8 +17,11 @@ mod news;
 mod notices;
 mod opening;
 mod outbox;
+mod outside;
 mod quiet;
 mod receiver;
+#[path = "../limiters/redis_server.rs"]
+mod redis_server;
 mod retention;
 mod rig;
 mod stops;
