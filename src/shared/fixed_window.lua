@@ -32,5 +32,5 @@ function fixed_window.outlook(limit, state, now)
 end
 
 function fixed_window.save(limit, key, state, now)
-    redis.call('SET', key, string.format('%.0f %.0f', state.start, state.used), 'PX', lifetime(state.start + limit.window, now))
+    call('SET', key, format('%d %d', state.start, state.used), 'PX', lifetime(state.start + limit.window, now))
 end

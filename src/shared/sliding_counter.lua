@@ -80,6 +80,6 @@ function sliding_counter.outlook(limit, state, now)
 end
 
 function sliding_counter.save(limit, key, state, now)
-    local text = string.format('%.0f %.0f %.0f %.0f', state.start, state.previous, state.current, state.last)
-    redis.call('SET', key, text, 'PX', lifetime(state.start + 2 * limit.window, now))
+    local text = format('%d %d %d %d', state.start, state.previous, state.current, state.last)
+    call('SET', key, text, 'PX', lifetime(state.start + 2 * limit.window, now))
 end

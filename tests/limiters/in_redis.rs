@@ -165,7 +165,7 @@ async fn a_clock_that_steps_back_mints_nothing_and_locks_nobody_out() {
 #[tokio::test]
 async fn the_servers_time_decides_and_a_script_it_forgot_is_sent_again() {
     let Some(server) = RedisServer::start(&[]).await else { return };
-    let store = SharedStore::new(server.address()).expect("a store");
+    let store = server.store_by_its_time();
     let limit = parsed(Algorithm::TokenBucket, "3/d", Some(3));
     let mut admitted = 0;
     let mut decided_at = Vec::new();
@@ -229,7 +229,7 @@ async fn a_server_that_cannot_be_used_is_told_in_one_line() {
             let mut read = [0; 4_096];
             while let Ok(1..) = stream.read(&mut read).await {
                 let told = "redis_version:4.0.9";
-                let commands = String::from_utf8_lossy(&read).matches("*").count();
+                let commands = String::from_utf8_lossy(&read).matches('*').count();
                 let answer = format!("${}\r\n{told}\r\n", told.len()).repeat(commands);
                 let _ = stream.write_all(answer.as_bytes()).await;
                 read = [0; 4_096];

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use throttler::shared::{SharedStore, StoreAddress};
+use throttler::time::Span;
 
 const PROGRAM: &str = "redis-server";
 
@@ -40,7 +41,12 @@ impl RedisServer {
 
     /// A store in it, by the given time.
     pub fn store(&self) -> SharedStore {
-        SharedStore::new(self.address()).expect("a store").by_given_time()
+        self.store_by_its_time().by_given_time()
+    }
+
+    /// A store in it, with patience for a busy machine.
+    pub fn store_by_its_time(&self) -> SharedStore {
+        SharedStore::new(self.address()).expect("a store").patient(Span::from_seconds(60))
     }
 
     /// Starts the process, and waits until it answers.
@@ -84,12 +90,10 @@ impl RedisServer {
     /// What the server says to a command.
     pub fn command(&self, words: &[&str]) -> String {
         let socket = self.socket();
-        let mut words_of_it = format!("*{}\r\n", words.len());
-        for word in words {
-            words_of_it.push_str(&format!("${}\r\n{word}\r\n", word.len()));
-        }
+        let each: Vec<String> = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+        let text = format!("*{}\r\n{}", words.len(), each.concat());
         let mut stream = std::os::unix::net::UnixStream::connect(socket).expect("it listens");
-        std::io::Write::write_all(&mut stream, words_of_it.as_bytes()).expect("it reads");
+        std::io::Write::write_all(&mut stream, text.as_bytes()).expect("it reads");
         let mut answer = vec![0; 64 << 10];
         let length = std::io::Read::read(&mut stream, &mut answer).expect("it answers");
         String::from_utf8_lossy(&answer[..length]).trim_end().to_owned()
