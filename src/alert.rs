@@ -1,5 +1,7 @@
 //! The alert: what one message to one subscriber says. How it looks is `delivery`'s business; whether it goes is `plan`'s.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::event::Event;
@@ -35,7 +37,9 @@ pub struct Alert {
 pub enum Content {
     /// One event that matches the subscriber's interest.
     Event {
-        event: Box<Event>,
+        /// Shared by all to whom it goes.
+        #[serde(with = "shared")]
+        event: Arc<Event>,
         late: bool,
         /// Whether it was to be confirmed, and was not in time.
         #[serde(default)]
@@ -166,7 +170,8 @@ impl Content {
     #[must_use]
     pub fn largest(&self) -> Option<&Event> {
         match self {
-            Content::Event { event, .. } | Content::Withdrawal { event, .. } | Content::Exercise(event) => Some(event),
+            Content::Event { event, .. } => Some(event),
+            Content::Withdrawal { event, .. } | Content::Exercise(event) => Some(event),
             Content::Digest(digest) => digest.events.first(),
             Content::Update(update) => Some(&update.event),
             Content::Notice(_) => None,
@@ -190,6 +195,23 @@ impl Update {
             format!(" ({change} {was} → {is})")
         });
         format!("UPDATE: {}{what}", event.title())
+    }
+}
+
+/// An event behind a counter, written as the event itself.
+mod shared {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::event::Event;
+
+    pub fn serialize<S: Serializer>(event: &Event, serializer: S) -> Result<S::Ok, S::Error> {
+        event.serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Event>, D::Error> {
+        Event::deserialize(deserializer).map(Arc::new)
     }
 }
 

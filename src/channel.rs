@@ -4,6 +4,7 @@
 use std::fmt;
 
 use serde::Serialize;
+use url::Position;
 
 use crate::subscriber::{Destination, Subscriber, Tags};
 
@@ -22,7 +23,8 @@ impl Channel {
     pub fn of(destination: &Destination) -> Channel {
         match destination {
             Destination::Email(_) => Channel(EMAIL.to_owned()),
-            Destination::Webhook(url) => Channel(url.as_url().origin().ascii_serialization()),
+            // Its scheme, host and port: it has no user, and the parser leaves out the usual port.
+            Destination::Webhook(url) => Channel(url.as_url()[..Position::BeforePath].to_owned()),
         }
     }
 

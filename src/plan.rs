@@ -7,6 +7,7 @@ mod later;
 use std::cmp::Reverse;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use crate::alert::{Content, Digest, Explanation, LATE_AFTER, MAX_DIGEST_EVENTS};
 use crate::event::{Event, Magnitude};
@@ -179,7 +180,7 @@ fn quiet_for(subscriber: &Subscriber, magnitude: Option<Magnitude>) -> Option<&Q
 /// Decides on an event that matches the subscriber's interest, and says why.
 ///
 /// `unconfirmed`: it was to be confirmed and was not in time, which the message says.
-pub fn decide(subscriber: &Subscriber, limiter: &mut Limiter, event: &Event, unconfirmed: bool, now: Timestamp) -> Plan {
+pub fn decide(subscriber: &Subscriber, limiter: &mut Limiter, event: &Arc<Event>, unconfirmed: bool, now: Timestamp) -> Plan {
     let Judgement { answer, outcome, wake_at } = judge(subscriber, limiter, event.magnitude, now);
     let mut outlook = limiter.outlook(now, subscriber.policy.request(event.magnitude));
     if let Answer::Quiet { until } = answer {
@@ -189,8 +190,9 @@ pub fn decide(subscriber: &Subscriber, limiter: &mut Limiter, event: &Event, unc
     if unconfirmed {
         reason.push_str("; unconfirmed: only one network's automatic solution says so, and the time to confirm it ran out");
     }
-    let message = (outcome == Outcome::Alerted)
-        .then(|| alone(event, unconfirmed, explain(subscriber, limiter, reason.clone(), now), answer.departs_at(now), now));
+    let message = (outcome == Outcome::Alerted).then(|| {
+        alone(Arc::clone(event), unconfirmed, explain(subscriber, limiter, reason.clone(), now), answer.departs_at(now), now)
+    });
     Plan { outcome, reason, answer, outlook, message, wake_at }
 }
 
@@ -274,17 +276,22 @@ pub fn release(subscriber: &Subscriber, limiter: &mut Limiter, held: &[Held], no
             let waited = if *quiet { "held for quiet hours" } else { "waited its turn" };
             let outlook = limiter.outlook(now, subscriber.policy.request(event.magnitude));
             let reason = format!("{waited} since {withheld_at}; {}", reason(subscriber, event, &answer, &outlook, now));
-            let message =
-                alone(event, *unconfirmed, explain(subscriber, limiter, reason.clone(), now), answer.departs_at(now), now);
+            let message = alone(
+                Arc::new(event.clone()),
+                *unconfirmed,
+                explain(subscriber, limiter, reason.clone(), now),
+                answer.departs_at(now),
+                now,
+            );
             Release::Now { message: Box::new(message), outcome: Outcome::Alerted, reason, held: vec![at] }
         }
     }
 }
 
 /// The message about one event.
-fn alone(event: &Event, unconfirmed: bool, explanation: Explanation, due_at: Timestamp, now: Timestamp) -> Message {
+fn alone(event: Arc<Event>, unconfirmed: bool, explanation: Explanation, due_at: Timestamp, now: Timestamp) -> Message {
     let late = now.since(event.origin_at) > LATE_AFTER;
-    Message { content: Content::Event { event: Box::new(event.clone()), late, unconfirmed }, explanation, due_at }
+    Message { content: Content::Event { event, late, unconfirmed }, explanation, due_at }
 }
 
 fn why_digest(held: &[Held], told: &[usize]) -> String {

@@ -1,5 +1,7 @@
 //! Dispatch: from the rows of events to decisions and the outbox.
 
+use std::sync::Arc;
+
 use super::Database;
 use crate::clock::Clock;
 use crate::event::Event;
@@ -13,7 +15,7 @@ pub enum Dispatched {
     /// Gave up waiting for an event's confirmation: subscribers are asked now.
     Unconfirmed { event: Box<Event> },
     /// Decided an event for one chunk of subscribers.
-    Decided { event: Box<Event>, chunk: Chunk },
+    Decided { event: Arc<Event>, chunk: Chunk },
     /// Asked a subscriber's limiter again on behalf of what was withheld.
     Asked { subscriber: String, release: Option<Release> },
     /// Told an event's newest version to one chunk of those who had been told of it.
@@ -36,7 +38,7 @@ pub fn step(store: &mut Store, now: Timestamp) -> Result<Option<Dispatched>, Sto
         let chunk = store.decide_chunk(&task, now, |candidate, event| {
             plan::decide(candidate.subscriber, candidate.limiter, event, task.unconfirmed, now)
         })?;
-        return Ok(Some(Dispatched::Decided { event: Box::new(task.event), chunk }));
+        return Ok(Some(Dispatched::Decided { event: task.event, chunk }));
     }
     let Some(waking) = store.waking(now)? else { return update(store, now) };
     let release = store.release(waking.subscriber_key, now, |candidate, held| {

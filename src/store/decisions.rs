@@ -2,23 +2,22 @@
 //! states and the outbox rows. What to decide is the caller's; that all of it is written or nothing is the store's.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
-use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
-use serde::Serialize;
+use rusqlite::{CachedStatement, OptionalExtension, Transaction, TransactionBehavior, params};
 
+use super::messages::{Addressed, Writer};
 use super::rows::{At, Json, Word, optional_at};
-use super::subscribers::{StoredSubscriber, SubscriberKey, read_limiter, read_subscriber};
+use super::subscribers::{SharedParts, StoredSubscriber, SubscriberKey, column, read_limiter, read_subscriber};
 use super::{Store, StoreError, queries, step};
-use crate::alert::{Content, Explanation};
-use crate::channel::Lane;
-use crate::event::{Event, Magnitude};
+use crate::event::Event;
 use crate::limiter::{Algorithm, Limiter};
-use crate::plan::{Held, Message, Outcome, Plan, Release};
+use crate::plan::{Held, Outcome, Plan, Release};
 use crate::subscriber::{Standing, Subscriber};
 use crate::time::Timestamp;
 
 /// Subscribers that one transaction decides on. Small enough that nothing else waits long, large enough to spread the sync.
-pub(super) const CHUNK: i64 = 1_000;
+pub(super) const CHUNK: i64 = 4_000;
 /// What is held for one subscriber and told in one go; more waits for the next message.
 const MAX_HELD: i64 = 10_000;
 
@@ -26,7 +25,7 @@ const MAX_HELD: i64 = 10_000;
 #[derive(Clone, Debug)]
 pub struct DispatchTask {
     pub event_key: i64,
-    pub event: Event,
+    pub event: Arc<Event>,
     first_seen_at: Timestamp,
     /// When it was last revised, and subscribers were to be asked.
     changed_at: Timestamp,
@@ -75,7 +74,7 @@ impl Store {
                 .query_row([], |row| {
                     Ok(DispatchTask {
                         event_key: row.get("event_key")?,
-                        event: row.get::<_, Json<Event>>("body")?.0,
+                        event: Arc::new(row.get::<_, Json<Event>>("body")?.0),
                         first_seen_at: row.get::<_, At>("first_seen_at")?.0,
                         changed_at: row.get::<_, At>("changed_at")?.0,
                         baseline: row.get("baseline")?,
@@ -96,7 +95,7 @@ impl Store {
         &mut self,
         task: &DispatchTask,
         now: Timestamp,
-        mut decide: impl FnMut(Candidate<'_>, &Event) -> Plan,
+        mut decide: impl FnMut(Candidate<'_>, &Arc<Event>) -> Plan,
     ) -> Result<Chunk, StoreError> {
         let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = begin.map_err(step("begin a decision"))?;
@@ -104,6 +103,8 @@ impl Store {
         let mut chunk = Chunk { more: stored.len() == usize::try_from(CHUNK).unwrap_or(usize::MAX), ..Chunk::default() };
         let next = stored.last().map(|(key, ..)| key.0 + 1);
         let decided = decided_subscribers(&transaction, task, next)?;
+        let mut messages = Writer::new(&transaction, &self.installation);
+        let mut writing = Writing::new(&transaction).map_err(step("begin a decision"))?;
         for (key, name, stored) in stored {
             if decided.contains(&key.0) {
                 continue;
@@ -123,6 +124,7 @@ impl Store {
             }
             let StoredSubscriber { subscriber, limiter, .. } = stored;
             let algorithm = subscriber.policy.limit.algorithm();
+            let first = matches!(limiter, Ok(None));
             let mut limiter = match limiter {
                 Ok(limiter) => carried(limiter, &subscriber, now),
                 Err(fault) => {
@@ -133,12 +135,18 @@ impl Store {
                 }
             };
             let plan = decide(Candidate { subscriber: &subscriber, limiter: &mut limiter }, &task.event);
-            let alert_id = format!("{}-{}-{}", self.installation, key.0, task.event_key);
-            write_plan(&transaction, task.event_key, key, &subscriber, &plan, &alert_id, now)?;
-            write_asked(&transaction, key, &limiter, plan.wake_at)?;
+            let to = Addressed { key, subscriber: &subscriber, event_key: task.event_key, ending: "" };
+            let delivery = plan.message.as_ref().map(|message| messages.write(to, message, now)).transpose()?;
+            let written = writing.decision(task.event_key, key, &plan, delivery, now);
+            written.map_err(step("write a decision"))?;
+            writing.state(key, &limiter, first).map_err(step("write a limiter's state"))?;
+            if let Some(wake_at) = plan.wake_at {
+                wake_by(&transaction, key, wake_at)?;
+            }
             chunk.count(plan.outcome, Some(algorithm));
             chunk.decided.push((name, plan));
         }
+        drop((messages, writing));
         transaction
             .execute(
                 "UPDATE events SET dispatch_from = ?2 WHERE event_key = ?1",
@@ -194,9 +202,9 @@ impl Store {
             Release::Now { message, outcome, reason, held: told } => {
                 let keys: Vec<i64> = told.iter().map(|&at| event_keys[at]).collect();
                 let first = keys.iter().min().copied().unwrap_or_default();
-                let kind = if *outcome == Outcome::Digested { "-digest" } else { "" };
-                let alert_id = format!("{}-{}-{first}{kind}", self.installation, key.0);
-                let delivery = write_message(&transaction, key, &stored.subscriber, message, &alert_id, now)?;
+                let ending = if *outcome == Outcome::Digested { "-digest" } else { "" };
+                let to = Addressed { key, subscriber: &stored.subscriber, event_key: first, ending };
+                let delivery = Writer::new(&transaction, &self.installation).write(to, message, now)?;
                 write_told(&transaction, key, &keys, *outcome, reason, delivery)?;
                 (told.len() < held.len()).then_some(now)
             }
@@ -243,10 +251,13 @@ type Candidates = Vec<(SubscriberKey, String, rusqlite::Result<StoredSubscriber>
 fn next_subscribers(transaction: &Transaction<'_>, task: &DispatchTask) -> Result<Candidates, StoreError> {
     let read = || -> rusqlite::Result<Vec<_>> {
         let mut statement = transaction.prepare_cached(queries::CANDIDATES)?;
-        let rows = statement.query_map(params![task.from, CHUNK], |row| {
-            Ok((SubscriberKey(row.get("subscriber_key")?), row.get("name")?, StoredSubscriber::from_row(row)))
-        })?;
-        rows.collect()
+        let mut rows = statement.query(params![task.from, CHUNK])?;
+        let (mut candidates, mut parts) = (Vec::new(), SharedParts::default());
+        while let Some(row) = rows.next()? {
+            let stored = parts.subscriber(row).and_then(|subscriber| StoredSubscriber::with(row, subscriber));
+            candidates.push((SubscriberKey(row.get(column::KEY)?), row.get(column::NAME)?, stored));
+        }
+        Ok(candidates)
     };
     read().map_err(step("read the subscribers"))
 }
@@ -284,39 +295,55 @@ fn is_news(transaction: &Transaction<'_>, task: &DispatchTask, stored: &StoredSu
     Ok(!known.iter().any(|before| stored.subscriber.interest.matches(before)))
 }
 
-fn write_plan(
-    transaction: &Transaction<'_>,
-    event_key: i64,
-    key: SubscriberKey,
-    subscriber: &Subscriber,
-    plan: &Plan,
-    alert_id: &str,
-    now: Timestamp,
-) -> Result<(), StoreError> {
-    let delivery = match &plan.message {
-        Some(message) => Some(write_message(transaction, key, subscriber, message, alert_id, now)?),
-        None => None,
-    };
-    let sql = "INSERT INTO decisions (event_key, subscriber_key, decided_at, outcome, reason, refused, remaining, retry_at, delivery_key)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-    transaction
-        .prepare_cached(sql)
-        .and_then(|mut statement| {
-            let remaining = i64::try_from(plan.outlook.remaining).unwrap_or(i64::MAX);
-            statement.execute(params![
-                event_key,
-                key.0,
-                At(now),
-                plan.outcome.name(),
-                plan.reason,
-                plan.answer.refused(),
-                remaining,
-                plan.outlook.retry_at.map(At),
-                delivery
-            ])
+/// What a chunk writes for each subscriber, prepared once.
+struct Writing<'t> {
+    decision: CachedStatement<'t>,
+    first_state: CachedStatement<'t>,
+    next_state: CachedStatement<'t>,
+}
+
+impl<'t> Writing<'t> {
+    fn new(transaction: &'t Transaction<'t>) -> rusqlite::Result<Writing<'t>> {
+        Ok(Writing {
+            decision: transaction.prepare_cached(
+                "INSERT INTO decisions (event_key, subscriber_key, decided_at, outcome, reason, refused, remaining, retry_at,
+                                        delivery_key)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            )?,
+            first_state: transaction.prepare_cached("INSERT INTO limiters (subscriber_key, state) VALUES (?1, ?2)")?,
+            next_state: transaction.prepare_cached("UPDATE limiters SET state = ?2 WHERE subscriber_key = ?1")?,
         })
-        .map_err(step("write a decision"))?;
-    Ok(())
+    }
+
+    fn decision(
+        &mut self,
+        event_key: i64,
+        key: SubscriberKey,
+        plan: &Plan,
+        delivery: Option<i64>,
+        now: Timestamp,
+    ) -> rusqlite::Result<()> {
+        let remaining = i64::try_from(plan.outlook.remaining).unwrap_or(i64::MAX);
+        self.decision.execute(params![
+            event_key,
+            key.0,
+            At(now),
+            plan.outcome.name(),
+            plan.reason,
+            plan.answer.refused(),
+            remaining,
+            plan.outlook.retry_at.map(At),
+            delivery
+        ])?;
+        Ok(())
+    }
+
+    /// The limiter's state after it was asked; `first` if there was none before.
+    fn state(&mut self, key: SubscriberKey, limiter: &Limiter, first: bool) -> rusqlite::Result<()> {
+        let write = if first { &mut self.first_state } else { &mut self.next_state };
+        write.execute(params![key.0, limiter.to_bytes()])?;
+        Ok(())
+    }
 }
 
 fn write_undecided(
@@ -332,47 +359,9 @@ fn write_undecided(
     done.map(|_| ()).map_err(step("record that nothing was decided"))
 }
 
-pub(super) fn write_message(
-    transaction: &Transaction<'_>,
-    key: SubscriberKey,
-    subscriber: &Subscriber,
-    message: &Message,
-    alert_id: &str,
-    now: Timestamp,
-) -> Result<i64, StoreError> {
-    // As an `Alert` is written, without copying what it says.
-    let alert = Written {
-        id: alert_id,
-        subscriber: subscriber.name.as_str(),
-        created_at: now,
-        content: &message.content,
-        explanation: &message.explanation,
-    };
-    let sql = "INSERT INTO outbox (subscriber_key, channel, alert_id, magnitude, alert, created_at, due_at, status)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'due')";
-    transaction
-        .prepare_cached(sql)
-        .and_then(|mut statement| {
-            let magnitude = message.content.largest().and_then(|event| event.magnitude).map(Magnitude::value);
-            let lane = Lane::of(subscriber);
-            statement.execute(params![key.0, lane.as_str(), alert_id, magnitude, Json(&alert), At(now), At(message.due_at)])
-        })
-        .map_err(step("write an alert to the outbox"))?;
-    Ok(transaction.last_insert_rowid())
-}
-
-/// An [`crate::alert::Alert`] in pieces.
-#[derive(Serialize)]
-struct Written<'a> {
-    id: &'a str,
-    subscriber: &'a str,
-    created_at: Timestamp,
-    content: &'a Content,
-    explanation: &'a Explanation,
-}
-
 pub(super) fn write_limiter(transaction: &Transaction<'_>, key: SubscriberKey, limiter: &Limiter) -> Result<(), StoreError> {
-    let sql = "UPDATE subscribers SET limiter = ?2 WHERE subscriber_key = ?1";
+    let sql = "INSERT INTO limiters (subscriber_key, state) VALUES (?1, ?2)
+               ON CONFLICT (subscriber_key) DO UPDATE SET state = excluded.state";
     let done = transaction.prepare_cached(sql).and_then(|mut statement| statement.execute(params![key.0, limiter.to_bytes()]));
     done.map(|_| ()).map_err(step("write a limiter's state"))
 }
@@ -383,19 +372,11 @@ fn set_wake(transaction: &Transaction<'_>, key: SubscriberKey, wake_at: Option<T
     done.map(|_| ()).map_err(step("write when to ask a limiter again"))
 }
 
-/// The limiter's state after it was asked, and when to ask it again: at `wake_at`, or earlier if something else that is
-/// withheld may come earlier.
-fn write_asked(
-    transaction: &Transaction<'_>,
-    key: SubscriberKey,
-    limiter: &Limiter,
-    wake_at: Option<Timestamp>,
-) -> Result<(), StoreError> {
-    let Some(wake_at) = wake_at else { return write_limiter(transaction, key, limiter) };
-    let sql = "UPDATE subscribers SET limiter = ?2, wake_at = min(coalesce(wake_at, ?3), ?3) WHERE subscriber_key = ?1";
-    let parameters = params![key.0, limiter.to_bytes(), At(wake_at)];
-    let done = transaction.prepare_cached(sql).and_then(|mut statement| statement.execute(parameters));
-    done.map(|_| ()).map_err(step("write a limiter's state"))
+/// When to ask the limiter again: at `wake_at`, or earlier if something else that is withheld may come earlier.
+fn wake_by(transaction: &Transaction<'_>, key: SubscriberKey, wake_at: Timestamp) -> Result<(), StoreError> {
+    let sql = "UPDATE subscribers SET wake_at = ?2 WHERE subscriber_key = ?1 AND (wake_at IS NULL OR wake_at > ?2)";
+    let done = transaction.prepare_cached(sql).and_then(|mut statement| statement.execute(params![key.0, At(wake_at)]));
+    done.map(|_| ()).map_err(step("write when to ask a limiter again"))
 }
 
 fn read_held(transaction: &Transaction<'_>, key: SubscriberKey) -> Result<(Vec<i64>, Vec<Held>), StoreError> {

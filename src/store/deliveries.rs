@@ -7,10 +7,11 @@ use std::collections::BinaryHeap;
 use rusqlite::{CachedStatement, OptionalExtension, Row, Transaction, TransactionBehavior, named_params, params};
 use serde::Deserialize;
 
+use super::messages::Reader;
 use super::rows::{At, Json, optional_at};
 use super::unsubscribe::{Waiting, drop_of_the_gone};
 use super::{Store, StoreError, queries, step};
-use crate::alert::Alert;
+use crate::alert::{Alert, Content};
 use crate::channel::{Channel, Lane};
 use crate::subscriber::{Destination, Enrolment, Preset};
 use crate::time::{Span, Timestamp};
@@ -184,11 +185,11 @@ impl Store {
                 format!("UPDATE {table} SET status = 'due', lease_owner = NULL, lease_until = NULL WHERE status = 'leased'");
             transaction.execute(&sql, []).map_err(step("recover leases"))
         };
+        drop_of_the_gone(&transaction, Waiting::Leased { until: Timestamp::MAX }, now)?;
         let recovered = recover(Letters::Outbox)?;
-        let dropped = drop_of_the_gone(&transaction, Waiting::All, now)?;
         let notices = recover(Letters::Notices)?;
         transaction.commit().map_err(step("commit the recovered leases"))?;
-        Ok(recovered.saturating_sub(dropped) + notices)
+        Ok(recovered + notices)
     }
 
     /// Makes what this owner leased and did not settle due again, as it was: how many, and what it says of them.
@@ -198,7 +199,8 @@ impl Store {
     pub fn hand_back(&mut self, owner: &str, reason: &str, now: Timestamp) -> Result<usize, StoreError> {
         let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = begin.map_err(step("begin handing deliveries back"))?;
-        let mut handed_back = 0;
+        let dropped = drop_of_the_gone(&transaction, Waiting::LeasedBy(owner), now)?;
+        let mut handed_back = dropped;
         for table in ["outbox", "notices"] {
             let sql = format!(
                 "UPDATE {table} SET status = 'due', lease_owner = NULL, lease_until = NULL, detail = ?2
@@ -206,7 +208,6 @@ impl Store {
             );
             handed_back += transaction.execute(&sql, [owner, reason]).map_err(step("hand deliveries back"))?;
         }
-        drop_of_the_gone(&transaction, Waiting::All, now)?;
         transaction.commit().map_err(step("commit the deliveries that were handed back"))?;
         Ok(handed_back)
     }
@@ -252,9 +253,8 @@ fn claim_within(
     room: &mut impl Room,
     ahead: Ahead<'_>,
 ) -> Result<Vec<Claimed>, StoreError> {
-    if take_back_leases(transaction, Letters::Outbox, claim.now)? > 0 {
-        drop_of_the_gone(transaction, Waiting::All, claim.now)?;
-    }
+    drop_of_the_gone(transaction, Waiting::Leased { until: claim.now }, claim.now)?;
+    take_back_leases(transaction, Letters::Outbox, claim.now)?;
     let places = first_in_line(transaction, claim, room).map_err(step("find due deliveries"))?;
     let mut claimed = claim_places(transaction, claim, places)?;
     if !ahead.lanes.is_empty() && ahead.most > 0 {
@@ -266,10 +266,10 @@ fn claim_within(
 
 /// Leases what is at these places, as far as it can be read.
 fn claim_places(transaction: &Transaction<'_>, claim: Claim<'_>, places: Vec<Place>) -> Result<Vec<Claimed>, StoreError> {
-    let mut claimed = Vec::with_capacity(places.len());
+    let (mut claimed, mut messages) = (Vec::with_capacity(places.len()), Reader::default());
     let mut read = transaction.prepare_cached(queries::CLAIMED).map_err(step("read a due delivery"))?;
     for place in places {
-        let found = read.query_row([place.delivery_key], |row| Ok(claimed_from_row(row, place)));
+        let found = read.query_row([place.delivery_key], |row| Ok(claimed_from_row(row, place, &mut messages)));
         match found.map_err(step("read a due delivery"))? {
             Ok(found) => {
                 lease(transaction, Letters::Outbox, found.delivery_key, claim)?;
@@ -479,20 +479,21 @@ struct WhereTo {
     preset: Preset,
 }
 
-fn claimed_from_row(row: &Row<'_>, place: Place) -> rusqlite::Result<Claimed> {
+fn claimed_from_row(row: &Row<'_>, place: Place, messages: &mut Reader) -> rusqlite::Result<Claimed> {
     let attempts: i64 = row.get("attempts")?;
+    let alert = messages.read(row)?;
     let WhereTo { destination, preset } = row.get::<_, Json<WhereTo>>("settings")?.0;
     Ok(Claimed {
         delivery_key: row.get("delivery_key")?,
         place,
         lane: Lane::from_text(row.get("channel")?),
-        alert: row.get::<_, Json<Alert>>("alert")?.0,
+        first_seen_at: if matches!(alert.content, Content::Event { .. }) { optional_at(row, "first_seen_at")? } else { None },
+        alert,
         enrolment: Enrolment { number: row.get("subscriber_key")?, at: row.get::<_, At>("enrolled_at")?.0 },
         destination,
         preset,
         secret: row.get("secret")?,
         attempts: u32::try_from(attempts).unwrap_or(u32::MAX),
         waits_since: row.get::<_, At>("waits_since")?.0,
-        first_seen_at: optional_at(row, "first_seen_at")?,
     })
 }

@@ -11,6 +11,7 @@ mod feed_state;
 mod lanes;
 mod ledger;
 mod lock;
+mod messages;
 mod note;
 mod notices;
 mod outbox;
@@ -76,6 +77,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0006_unsubscribe.sql"),
     include_str!("../../migrations/0007_notices.sql"),
     include_str!("../../migrations/0008_retention.sql"),
+    include_str!("../../migrations/0009_fan_out.sql"),
 ];
 
 /// One connection to the database.

@@ -303,5 +303,8 @@ fn claimed(row: &Row<'_>, way: Way) -> rusqlite::Result<ClaimedNotice> {
 }
 
 fn notice_row(row: &Row<'_>, status: DeliveryStatus) -> rusqlite::Result<NoticeRow> {
-    Ok(NoticeRow { message: message_row(row, status)?, way: row.get::<_, Word<Way>>("way")?.0 })
+    Ok(NoticeRow {
+        message: message_row(row, status, row.get::<_, Json<Alert>>("alert").map(|alert| alert.0))?,
+        way: row.get::<_, Word<Way>>("way")?.0,
+    })
 }

@@ -7,9 +7,9 @@ use std::str::FromStr;
 
 use rusqlite::{OptionalExtension, Row, Transaction, TransactionBehavior, named_params, params};
 
-use super::deliveries::Letters;
+use super::messages::{alert_from_row, message_pieces, named_by};
 use super::notices::revive_notices;
-use super::rows::{At, Json, Word, optional_at};
+use super::rows::{At, Word, optional_at};
 use super::subscribers::SubscriberKey;
 use super::{Store, StoreError, step};
 use crate::alert::Alert;
@@ -129,8 +129,10 @@ impl Store {
         };
         // The status stands in the text, so that the index of its rows serves.
         let sql = format!(
-            "SELECT o.*, s.name, s.standing FROM outbox AS o JOIN subscribers AS s USING (subscriber_key)
-             WHERE o.status = '{status}' AND (?1 IS NULL OR o.subscriber_key = ?1) ORDER BY {order} LIMIT ?2"
+            "SELECT o.*, s.name, s.standing, c.content, t.terms
+             FROM outbox AS o JOIN subscribers AS s ON s.subscriber_key = o.subscriber_key {pieces}
+             WHERE o.status = '{status}' AND (?1 IS NULL OR o.subscriber_key = ?1) ORDER BY {order} LIMIT ?2",
+            pieces = message_pieces!()
         );
         let read = || -> rusqlite::Result<Vec<OutboxRow>> {
             let mut statement = self.connection.prepare(&sql)?;
@@ -161,7 +163,9 @@ impl Store {
         let transaction = begin.map_err(step("begin putting dead letters back"))?;
         let mut retried = Retried::default();
         for id in ids {
-            if revive(&transaction, "alert_id = :id", named_params! { ":id": id, ":now": At(now) })? == 0 {
+            let (subscriber, event) = named_by(id);
+            let one = named_params! { ":id": id, ":event": event, ":subscriber": subscriber, ":now": At(now) };
+            if revive(&transaction, "event_key = :event AND subscriber_key = :subscriber AND alert_id = :id", one)? == 0 {
                 if revive_notices(&transaction, Some(id), now)? > 0 {
                     retried.count += 1;
                     continue;
@@ -169,8 +173,8 @@ impl Store {
                 return Err(refusal(&transaction, id, "dead, of a subscriber who is still there")?);
             }
             retried.count += 1;
-            let sql = "SELECT s.name, s.standing FROM outbox JOIN subscribers AS s USING (subscriber_key) WHERE alert_id = ?1";
-            retried.add_held_up(&transaction, sql, params![id])?;
+            let sql = "SELECT name, standing FROM subscribers WHERE subscriber_key = ?1";
+            retried.add_held_up(&transaction, sql, [subscriber])?;
         }
         transaction.commit().map_err(step("commit what was put back"))?;
         Ok(retried)
@@ -205,16 +209,15 @@ impl Store {
         let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let transaction = begin.map_err(step("begin dropping deliveries"))?;
         for id in ids {
-            let dropped = [Letters::Outbox, Letters::Notices].into_iter().try_fold(0, |dropped, letters| {
-                let sql = format!(
-                    "UPDATE {} SET status = 'dropped', settled_at = ?2, detail = ?3
-                     WHERE alert_id = ?1 AND status IN ('due', 'dead')",
-                    letters.table()
-                );
-                Ok::<_, StoreError>(
-                    dropped + transaction.execute(&sql, params![id, At(now), reason]).map_err(step("drop a delivery"))?,
-                )
-            })?;
+            let (subscriber, event) = named_by(id);
+            let alert = "UPDATE outbox SET status = 'dropped', settled_at = ?2, detail = ?3
+                         WHERE event_key = ?4 AND subscriber_key = ?5 AND alert_id = ?1 AND status IN ('due', 'dead')";
+            let notice = "UPDATE notices SET status = 'dropped', settled_at = ?2, detail = ?3
+                          WHERE alert_id = ?1 AND status IN ('due', 'dead')";
+            let dropped = transaction
+                .execute(alert, params![id, At(now), reason, event, subscriber])
+                .and_then(|alerts| Ok(alerts + transaction.execute(notice, params![id, At(now), reason])?))
+                .map_err(step("drop a delivery"))?;
             if dropped == 0 {
                 return Err(refusal(&transaction, id, "due or dead")?);
             }
@@ -253,10 +256,13 @@ fn revive(transaction: &Transaction<'_>, which: &str, parameters: &[(&str, &dyn 
 
 /// Why a delivery could not be changed as asked.
 fn refusal(transaction: &Transaction<'_>, id: &str, expected: &'static str) -> Result<StoreError, StoreError> {
-    let sql = "SELECT status, lease_until FROM outbox WHERE alert_id = ?1
+    let (subscriber, event) = named_by(id);
+    let sql = "SELECT status, lease_until FROM outbox WHERE event_key = ?2 AND subscriber_key = ?3 AND alert_id = ?1
                UNION ALL SELECT status, lease_until FROM notices WHERE alert_id = ?1";
     let found = transaction
-        .query_row(sql, [id], |row| Ok((row.get::<_, Word<DeliveryStatus>>(0)?.0, optional_at(row, "lease_until")?)))
+        .query_row(sql, params![id, event, subscriber], |row| {
+            Ok((row.get::<_, Word<DeliveryStatus>>(0)?.0, optional_at(row, "lease_until")?))
+        })
         .optional()
         .map_err(step("look for a delivery"))?;
     Ok(match found {
@@ -270,10 +276,10 @@ fn refusal(transaction: &Transaction<'_>, id: &str, expected: &'static str) -> R
 }
 
 /// A row of the outbox or of the notices.
-pub(super) fn message_row(row: &Row<'_>, status: DeliveryStatus) -> rusqlite::Result<MessageRow> {
+pub(super) fn message_row(row: &Row<'_>, status: DeliveryStatus, alert: rusqlite::Result<Alert>) -> rusqlite::Result<MessageRow> {
     let attempts: i64 = row.get("attempts")?;
     // A message that cannot be read is listed like any other, so that it can be dropped.
-    let title = row.get::<_, Json<Alert>>("alert").map(|alert| alert.0.title()).map_err(|fault| fault.to_string());
+    let title = alert.map(|alert| alert.title()).map_err(|fault| fault.to_string());
     Ok(MessageRow {
         id: row.get("alert_id")?,
         title,
@@ -290,7 +296,7 @@ pub(super) fn message_row(row: &Row<'_>, status: DeliveryStatus) -> rusqlite::Re
 
 pub(super) fn outbox_row(row: &Row<'_>, status: DeliveryStatus) -> rusqlite::Result<OutboxRow> {
     Ok(OutboxRow {
-        message: message_row(row, status)?,
+        message: message_row(row, status, alert_from_row(row))?,
         subscriber: row.get("name")?,
         standing: row.get::<_, Word<Standing>>("standing")?.0,
         channel: Lane::from_text(row.get("channel")?).channel().clone(),

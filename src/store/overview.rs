@@ -3,12 +3,13 @@
 
 use rusqlite::params;
 
+use super::messages::alert_from_row;
 use super::outbox::outbox_row;
 use super::queries;
 use super::rows::{At, Json, Word};
 use super::subscribers::SubscriberKey;
 use super::{OutboxRow, Store, StoreError, step};
-use crate::alert::{Alert, Content};
+use crate::alert::Content;
 use crate::event::Event;
 use crate::plan::Outcome;
 use crate::time::Timestamp;
@@ -90,7 +91,7 @@ impl Store {
             let mut rows = statement.query(params![key.0, At(from), At(to), bound(most)])?;
             let mut moments = Vec::new();
             while let Some(row) = rows.next()? {
-                let Ok(Json(alert)) = row.get::<_, Json<Alert>>("alert") else { continue };
+                let Ok(alert) = alert_from_row(row) else { continue };
                 moments.push(MessageMoment {
                     created_at: row.get::<_, At>("created_at")?.0,
                     due_at: row.get::<_, At>("due_at")?.0,

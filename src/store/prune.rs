@@ -173,6 +173,10 @@ fn finish_event(transaction: &Transaction<'_>, before: Timestamp, event_key: i64
     if transaction.prepare_cached(done)?.execute(params![event_key, At(before)])? == 0 {
         return Ok(0);
     }
+    // Its messages went with the decisions.
+    let unsaid = "DELETE FROM contents WHERE event_key = ?1
+                    AND NOT EXISTS (SELECT 1 FROM outbox WHERE event_key = ?1 AND content_key IS NOT NULL)";
+    transaction.prepare_cached(unsaid)?.execute([event_key])?;
     let older = "DELETE FROM revisions WHERE event_key = ?1
                    AND seen_at < (SELECT max(seen_at) FROM revisions WHERE event_key = ?1)";
     Ok(transaction.prepare_cached(older)?.execute([event_key])? as u64)

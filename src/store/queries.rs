@@ -1,5 +1,7 @@
 //! The queries of the hot paths, side by side because a test shows that none of them reads a whole table.
 
+use super::messages::{message_columns, message_pieces};
+
 /// All events that are one quake with the given one: the one that it was taken for, what was taken for that, and what was
 /// merged into any of these.
 macro_rules! quake_of {
@@ -25,6 +27,16 @@ macro_rules! ledger_columns {
 }
 pub(super) use ledger_columns;
 
+/// Subscribers `s` with the states of their limiters.
+macro_rules! with_limiters {
+    () => {
+        "SELECT s.subscriber_key, s.name, s.settings, s.standing, s.standing_reason, s.unsubscribed_at, s.created_at, s.active_since,
+            s.interest_since, l.state
+        FROM subscribers AS s LEFT JOIN limiters AS l ON l.subscriber_key = s.subscriber_key"
+    };
+}
+pub(super) use with_limiters;
+
 /// The largest event that is not decided for all, with when its quake was first seen and whether that was at the start.
 pub(super) const NEXT_DISPATCH: &str = "SELECT e.event_key, e.body, q.first_seen_at, e.changed_at,
       q.fate = 'baseline' AS baseline, e.unconfirmed, e.dispatch_from
@@ -32,8 +44,10 @@ pub(super) const NEXT_DISPATCH: &str = "SELECT e.event_key, e.body, q.first_seen
     WHERE e.dispatch_from IS NOT NULL ORDER BY e.magnitude DESC, e.origin_at LIMIT 1";
 
 /// The next active subscribers.
-pub(super) const CANDIDATES: &str = "SELECT * FROM subscribers
-    WHERE subscriber_key >= ?1 AND standing = 'active' AND removed_at IS NULL ORDER BY subscriber_key LIMIT ?2";
+pub(super) const CANDIDATES: &str = concat!(
+    with_limiters!(),
+    " WHERE s.subscriber_key >= ?1 AND standing = 'active' AND removed_at IS NULL ORDER BY s.subscriber_key LIMIT ?2"
+);
 
 /// The subscribers in a range with a decision on an event's quake.
 pub(super) const DECIDED: &str = concat!(
@@ -88,12 +102,14 @@ pub(super) const NEXT_UPDATE: &str = "SELECT event_key, body, update_from,
     FROM events WHERE update_from IS NOT NULL ORDER BY magnitude DESC, origin_at LIMIT 1";
 
 /// The next active subscribers who were told of an event or of one that was merged into it.
-pub(super) const LISTENERS: &str = "SELECT * FROM subscribers AS s
-    WHERE subscriber_key >= :from AND standing = 'active' AND removed_at IS NULL
+pub(super) const LISTENERS: &str = concat!(
+    with_limiters!(),
+    " WHERE s.subscriber_key >= :from AND standing = 'active' AND removed_at IS NULL
       AND EXISTS (SELECT 1 FROM decisions AS d
                   WHERE d.subscriber_key = s.subscriber_key AND d.delivery_key IS NOT NULL
                     AND d.event_key IN (SELECT :event UNION ALL SELECT event_key FROM events WHERE merged_into = :event))
-    ORDER BY subscriber_key LIMIT :chunk";
+    ORDER BY s.subscriber_key LIMIT :chunk"
+);
 
 /// What a subscriber was told of an event and of those that were merged into it, message after message.
 pub(super) const TOLD: &str = "SELECT o.delivery_key, o.alert_id, o.created_at AS sent_at, d.outcome = 'digested' AS digest,
@@ -134,12 +150,17 @@ pub(super) const DUE: &str = "SELECT o.delivery_key, o.magnitude, o.due_at
     ORDER BY o.magnitude DESC, o.due_at";
 
 /// All that is needed to attempt a delivery.
-pub(super) const CLAIMED: &str = "SELECT o.delivery_key, o.channel, o.alert, o.attempts,
-        coalesce(o.retried_at, o.created_at) AS waits_since, s.settings, s.secret,
+pub(super) const CLAIMED: &str = concat!(
+    "SELECT ",
+    message_columns!(),
+    ", o.delivery_key, o.channel, o.attempts, coalesce(o.retried_at, o.created_at) AS waits_since, s.settings, s.secret,
         s.subscriber_key, s.created_at AS enrolled_at,
-        (SELECT e.first_seen_at FROM event_ids AS i CROSS JOIN events AS e ON e.event_key = i.event_key
-         WHERE i.id = o.alert ->> '$.content.event.event.id') AS first_seen_at
-    FROM outbox AS o JOIN subscribers AS s USING (subscriber_key) WHERE o.delivery_key = ?1";
+        (SELECT coalesce(q.first_seen_at, e.first_seen_at) FROM events AS e LEFT JOIN events AS q ON q.event_key = e.merged_into
+         WHERE e.event_key = o.event_key) AS first_seen_at
+    FROM outbox AS o CROSS JOIN subscribers AS s ON s.subscriber_key = o.subscriber_key",
+    message_pieces!(),
+    "WHERE o.delivery_key = ?1"
+);
 
 /// Whether a claimed delivery is still its owner's and its subscriber's to get.
 pub(super) const STILL_CLAIMED: &str = "SELECT 1 FROM outbox AS o CROSS JOIN subscribers AS s USING (subscriber_key)
@@ -152,7 +173,8 @@ pub(super) const BACKLOG: &str = "SELECT
 
 /// When something becomes due next, or a lease runs out, after an instant.
 pub(super) const NEXT_DUE: &str = "SELECT min(at) AS at FROM (
-    SELECT * FROM (SELECT due_at AS at FROM outbox WHERE status = 'due' AND due_at > ?1 ORDER BY due_at LIMIT 1)
+    SELECT * FROM (SELECT due_at AS at FROM outbox
+                   WHERE status = 'due' AND due_at > created_at AND due_at > ?1 ORDER BY due_at LIMIT 1)
     UNION ALL
     SELECT * FROM (SELECT lease_until AS at FROM outbox WHERE status = 'leased' AND lease_until > ?1 ORDER BY lease_until LIMIT 1))";
 
@@ -201,7 +223,9 @@ pub(super) const COUNT_OUTCOMES: &str = "SELECT d.outcome, count(*)
     FROM events AS e CROSS JOIN decisions AS d USING (event_key) WHERE d.subscriber_key = ?1 GROUP BY d.outcome";
 
 /// A subscriber's messages by status.
-pub(super) const COUNT_MESSAGES: &str = "SELECT status, count(*) FROM outbox WHERE subscriber_key = ?1 GROUP BY status";
+pub(super) const COUNT_MESSAGES: &str = "SELECT o.status, count(*)
+    FROM events AS e CROSS JOIN outbox AS o ON o.event_key = e.event_key
+    WHERE o.subscriber_key = ?1 GROUP BY o.status";
 
 /// Dead letters that were not noticed yet, with whose they are.
 pub(super) const UNNOTICED: &str = "SELECT o.delivery_key, o.subscriber_key, o.channel, o.settled_at, o.detail,
@@ -215,7 +239,7 @@ pub(super) const KNOWN_DEAD: &str = "SELECT 1 FROM changes AS c
     WHERE c.change_key = (SELECT max(change_key) FROM changes
                           WHERE subscriber_key = :subscriber AND what = 'destination-dead')
       AND c.destination = :destination AND c.since >= :active_since
-      AND NOT EXISTS (SELECT 1 FROM outbox AS o
+      AND NOT EXISTS (SELECT 1 FROM events AS e CROSS JOIN outbox AS o ON o.event_key = e.event_key
                       WHERE o.subscriber_key = :subscriber AND o.status = 'delivered' AND o.delivery_key > c.delivery_key)";
 
 /// What was decided and what refused, a day at a time, for a range of subscribers.
@@ -252,12 +276,22 @@ pub(super) const LEDGER_BETWEEN: &str = concat!(
 );
 
 /// A subscriber's messages of a stretch, the last first.
-pub(super) const MESSAGES_BETWEEN: &str = "SELECT alert, created_at, due_at FROM outbox
-    WHERE subscriber_key = ?1 AND created_at >= ?2 AND created_at < ?3 ORDER BY delivery_key DESC LIMIT ?4";
+pub(super) const MESSAGES_BETWEEN: &str = concat!(
+    "SELECT ",
+    message_columns!(),
+    ", o.due_at FROM events AS e CROSS JOIN outbox AS o ON o.event_key = e.event_key
+      CROSS JOIN subscribers AS s ON s.subscriber_key = o.subscriber_key",
+    message_pieces!(),
+    "WHERE o.subscriber_key = ?1 AND o.created_at >= ?2 AND o.created_at < ?3 ORDER BY o.delivery_key DESC LIMIT ?4"
+);
 
 /// The messages that were made last.
-pub(super) const LAST_MESSAGES: &str = "SELECT o.*, s.name, s.standing FROM outbox AS o CROSS JOIN subscribers AS s
-    ON s.subscriber_key = o.subscriber_key ORDER BY o.delivery_key DESC LIMIT ?1";
+pub(super) const LAST_MESSAGES: &str = concat!(
+    "SELECT o.*, s.name, s.standing, c.content, t.terms FROM outbox AS o CROSS JOIN subscribers AS s
+    ON s.subscriber_key = o.subscriber_key",
+    message_pieces!(),
+    "ORDER BY o.delivery_key DESC LIMIT ?1"
+);
 
 /// The quakes of a stretch, the last first, each with what was decided on it for a subscriber, where something was.
 pub(super) const QUAKES_BETWEEN: &str = concat!(
@@ -342,13 +376,13 @@ mod tests {
             ("PRUNABLE_DECISIONS", PRUNABLE_DECISIONS, vec![], false),
             // Events are few beside decisions; a subscriber's rows are looked up for each.
             ("COUNT_OUTCOMES", COUNT_OUTCOMES, vec!["SCAN e USING COVERING INDEX events_by_change"], false),
-            ("COUNT_MESSAGES", COUNT_MESSAGES, vec![], false),
+            ("COUNT_MESSAGES", COUNT_MESSAGES, vec!["SCAN e USING COVERING INDEX events_by_change"], false),
             (
                 "BACKLOG",
                 BACKLOG,
                 vec![
                     "SCAN events USING INDEX events_to_dispatch",
-                    "SCAN outbox USING COVERING INDEX outbox_due",
+                    "SCAN outbox USING COVERING INDEX outbox_of_channel",
                     "SCAN outbox USING COVERING INDEX outbox_leased",
                     // The subscribers are counted one by one.
                     "SCAN subscribers USING INDEX subscribers_by_name",
@@ -356,7 +390,7 @@ mod tests {
                 false,
             ),
             ("UNNOTICED", UNNOTICED, vec!["SCAN o USING INDEX outbox_unnoticed"], false),
-            ("KNOWN_DEAD", KNOWN_DEAD, vec![], false),
+            ("KNOWN_DEAD", KNOWN_DEAD, vec!["SCAN e USING COVERING INDEX events_by_change"], false),
             ("DAYS_OF_RANGE", DAYS_OF_RANGE, vec![], false),
             ("CHANGES_OF_RANGE", CHANGES_OF_RANGE, vec![], false),
             ("DUE_NOTICE", DUE_NOTICE, vec![], false),
@@ -364,7 +398,7 @@ mod tests {
             ("HAS_NOTICES", HAS_NOTICES, vec![], false),
             // One subscriber's decisions and messages.
             ("LEDGER_BETWEEN", LEDGER_BETWEEN, vec!["SCAN e"], true),
-            ("MESSAGES_BETWEEN", MESSAGES_BETWEEN, vec![], false),
+            ("MESSAGES_BETWEEN", MESSAGES_BETWEEN, vec!["SCAN e USING COVERING INDEX events_by_change"], true),
             ("OUTCOMES_OF_ONE", OUTCOMES_OF_ONE, vec!["SCAN e USING COVERING INDEX events_by_change"], false),
             ("DAYS_OF_ONE", DAYS_OF_ONE, vec!["SCAN e USING COVERING INDEX events_by_change"], false),
             ("DEAD_OF_ONE", DEAD_OF_ONE, vec![], false),

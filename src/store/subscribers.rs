@@ -1,14 +1,24 @@
 //! The subscribers: settings, standing and limiter state, as the command line changes them and the daemon reads them.
 
+use std::collections::HashMap;
+
+use rusqlite::Error::FromSqlConversionFailure;
+use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, named_params, params};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 
 use super::decisions::carry_over;
-use super::rows::{At, Json, Word, optional_at};
+use super::queries::with_limiters;
+use super::rows::{At, Json, Word};
 use super::unsubscribe::{Waiting, drop_of_the_gone};
 use super::{Store, StoreError, step};
 use crate::channel::Lane;
-use crate::limiter::Limiter;
-use crate::subscriber::{Enrolment, Standing, Subscriber, SubscriberName};
+use crate::interest::Interest;
+use crate::limiter::{Limiter, Policy};
+use crate::quiet::QuietHours;
+use crate::subscriber::{Destination, Enrolment, Excess, Mode, Preset, Standing, Subscriber, SubscriberName, Tags, Updates};
 use crate::time::Timestamp;
 
 /// A subscriber's row.
@@ -35,20 +45,106 @@ pub struct StoredSubscriber {
 }
 
 impl StoredSubscriber {
+    /// Of a row with the columns of `with_limiters`.
     pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<StoredSubscriber> {
-        let state: Option<Vec<u8>> = row.get("limiter")?;
+        StoredSubscriber::with(row, row.get::<_, Json<Subscriber>>(column::SETTINGS)?.0)
+    }
+
+    /// The same with settings that were read.
+    pub(super) fn with(row: &Row<'_>, subscriber: Subscriber) -> rusqlite::Result<StoredSubscriber> {
+        let at = |column| row.get::<_, Option<At>>(column).map(|at| at.map(|at| at.0));
+        let state = row.get_ref(column::STATE)?.as_blob_or_null()?;
         Ok(StoredSubscriber {
-            key: SubscriberKey(row.get("subscriber_key")?),
-            subscriber: row.get::<_, Json<Subscriber>>("settings")?.0,
-            standing: row.get::<_, Word<Standing>>("standing")?.0,
-            standing_reason: row.get("standing_reason")?,
-            unsubscribed_at: optional_at(row, "unsubscribed_at")?,
-            created_at: row.get::<_, At>("created_at")?.0,
-            active_since: row.get::<_, At>("active_since")?.0,
-            interest_since: row.get::<_, At>("interest_since")?.0,
-            limiter: state.map(|bytes| Limiter::from_bytes(&bytes)).transpose().map_err(|fault| fault.to_string()),
+            key: SubscriberKey(row.get(column::KEY)?),
+            subscriber,
+            standing: row.get::<_, Word<Standing>>(column::STANDING)?.0,
+            standing_reason: row.get(column::STANDING_REASON)?,
+            unsubscribed_at: at(column::UNSUBSCRIBED_AT)?,
+            created_at: row.get::<_, At>(column::CREATED_AT)?.0,
+            active_since: row.get::<_, At>(column::ACTIVE_SINCE)?.0,
+            interest_since: row.get::<_, At>(column::INTEREST_SINCE)?.0,
+            limiter: state.map(Limiter::from_bytes).transpose().map_err(|fault| fault.to_string()),
         })
     }
+}
+
+/// The places of the columns of `with_limiters`: names would be looked up again for each of very many rows.
+pub(super) mod column {
+    pub const KEY: usize = 0;
+    pub const NAME: usize = 1;
+    pub const SETTINGS: usize = 2;
+    pub const STANDING: usize = 3;
+    pub const STANDING_REASON: usize = 4;
+    pub const UNSUBSCRIBED_AT: usize = 5;
+    pub const CREATED_AT: usize = 6;
+    pub const ACTIVE_SINCE: usize = 7;
+    pub const INTEREST_SINCE: usize = 8;
+    pub const STATE: usize = 9;
+}
+
+/// The interests and policies of many subscribers, which mostly are few: each text is read once.
+#[derive(Default)]
+pub(super) struct SharedParts {
+    interests: HashMap<Box<str>, Interest>,
+    policies: HashMap<Box<str>, Policy>,
+}
+
+/// A [`Subscriber`] of which some parts are not read yet.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Outline<'a> {
+    name: SubscriberName,
+    destination: Destination,
+    #[serde(default)]
+    preset: Preset,
+    #[serde(borrow, default)]
+    interest: Option<&'a RawValue>,
+    #[serde(borrow)]
+    policy: &'a RawValue,
+    #[serde(default)]
+    excess: Excess,
+    #[serde(default)]
+    mode: Mode,
+    #[serde(default)]
+    updates: Updates,
+    #[serde(default)]
+    quiet: Option<QuietHours>,
+    #[serde(default)]
+    tags: Tags,
+}
+
+impl SharedParts {
+    /// The settings of a row with the columns of `with_limiters`.
+    pub fn subscriber(&mut self, row: &Row<'_>) -> rusqlite::Result<Subscriber> {
+        let wrong = |fault: serde_json::Error| FromSqlConversionFailure(column::SETTINGS, Type::Text, fault.into());
+        let text = row.get_ref(column::SETTINGS)?.as_str()?;
+        let outline: Outline<'_> = serde_json::from_str(text).map_err(wrong)?;
+        Ok(Subscriber {
+            name: outline.name,
+            destination: outline.destination,
+            preset: outline.preset,
+            interest: match outline.interest {
+                Some(interest) => read_once(&mut self.interests, interest).map_err(wrong)?,
+                None => Interest::default(),
+            },
+            policy: read_once(&mut self.policies, outline.policy).map_err(wrong)?,
+            excess: outline.excess,
+            mode: outline.mode,
+            updates: outline.updates,
+            quiet: outline.quiet,
+            tags: outline.tags,
+        })
+    }
+}
+
+/// What a text says, as it was read before if it was.
+fn read_once<T: DeserializeOwned + Clone>(known: &mut HashMap<Box<str>, T>, raw: &RawValue) -> serde_json::Result<T> {
+    if let Some(value) = known.get(raw.get()) {
+        return Ok(value.clone());
+    }
+    let value: T = serde_json::from_str(raw.get())?;
+    known.insert(raw.get().into(), value.clone());
+    Ok(value)
 }
 
 impl StoredSubscriber {
@@ -92,7 +188,7 @@ impl Store {
     /// [`StoreError::Sql`] if the database cannot be read.
     pub fn subscribers(&self) -> Result<Vec<StoredSubscriber>, StoreError> {
         let read = || -> rusqlite::Result<Vec<_>> {
-            let mut statement = self.connection.prepare("SELECT * FROM subscribers WHERE removed_at IS NULL ORDER BY name")?;
+            let mut statement = self.connection.prepare(concat!(with_limiters!(), " WHERE removed_at IS NULL ORDER BY name"))?;
             let rows = statement.query_map([], StoredSubscriber::from_row)?;
             rows.collect()
         };
@@ -149,7 +245,9 @@ impl Store {
             // What waits goes to the new destination, so it is limited and held up with that.
             transaction
                 .execute(
-                    "UPDATE outbox SET channel = ?2 WHERE subscriber_key = ?1 AND status IN ('due', 'leased', 'dead')",
+                    "UPDATE outbox SET channel = ?2
+                     WHERE event_key IN (SELECT event_key FROM events) AND subscriber_key = ?1
+                       AND status IN ('due', 'leased', 'dead')",
                     params![before.key.0, lane.as_str()],
                 )
                 .map_err(step("change the channel of what waits"))?;
@@ -211,7 +309,8 @@ impl Store {
                 transaction.execute(
                     "UPDATE outbox SET status = 'dropped', settled_at = ?2, lease_owner = NULL, lease_until = NULL,
                                        detail = 'the subscriber was removed'
-                     WHERE subscriber_key = ?1 AND status IN ('due', 'leased')",
+                     WHERE event_key IN (SELECT event_key FROM events) AND subscriber_key = ?1
+                       AND status IN ('due', 'leased')",
                     params![key.0, At(now)],
                 )
             })
@@ -221,13 +320,13 @@ impl Store {
 }
 
 fn by_name(connection: &Connection, name: &SubscriberName) -> Result<StoredSubscriber, StoreError> {
-    let sql = "SELECT * FROM subscribers WHERE name = ?1 AND removed_at IS NULL";
+    let sql = concat!(with_limiters!(), " WHERE name = ?1 AND removed_at IS NULL");
     let found = connection.query_row(sql, [name.as_str()], StoredSubscriber::from_row).optional();
     found.map_err(step("read a subscriber"))?.ok_or_else(|| StoreError::NoSubscriber(name.to_string()))
 }
 
 pub(super) fn read_subscriber(transaction: &Transaction<'_>, key: SubscriberKey) -> Result<Option<StoredSubscriber>, StoreError> {
-    let sql = "SELECT * FROM subscribers WHERE subscriber_key = ?1 AND removed_at IS NULL";
+    let sql = concat!(with_limiters!(), " WHERE s.subscriber_key = ?1 AND removed_at IS NULL");
     let found = transaction
         .prepare_cached(sql)
         .and_then(|mut statement| statement.query_row([key.0], StoredSubscriber::from_row).optional());

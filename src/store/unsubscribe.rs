@@ -1,7 +1,7 @@
 //! Recipients who leave by the link in a message: at once, for good until somebody resumes them by hand, and with nothing left
 //! in the outbox. What is on its way to the destination at that moment cannot be called back, and is recorded as it ends.
 
-use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{OptionalExtension, ToSql, Transaction, TransactionBehavior, params};
 
 use super::rows::{At, Word, optional_at};
 use super::subscribers::SubscriberKey;
@@ -107,27 +107,32 @@ impl Store {
 
 /// Whose messages are dropped.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Waiting {
-    /// What waits for anybody who left.
-    All,
+pub(super) enum Waiting<'a> {
+    /// What is under a lease that runs out by then, of anybody who left.
+    Leased { until: Timestamp },
+    /// What this owner leased, of anybody who left.
+    LeasedBy(&'a str),
     /// What waits for one subscriber, if it left.
     Of(SubscriberKey),
-    /// One message, if its recipient left.
+    /// One message that waits, if its recipient left.
     One(i64),
 }
 
 /// Drops what waits for those who left: how much.
-pub(super) fn drop_of_the_gone(transaction: &Transaction<'_>, waiting: Waiting, now: Timestamp) -> Result<usize, StoreError> {
-    let (which, key) = match waiting {
-        Waiting::All => ("?3 = 0", 0),
-        Waiting::Of(SubscriberKey(key)) => ("subscriber_key = ?3", key),
-        Waiting::One(key) => ("delivery_key = ?3", key),
+pub(super) fn drop_of_the_gone(transaction: &Transaction<'_>, waiting: Waiting<'_>, now: Timestamp) -> Result<usize, StoreError> {
+    let (which, parameter): (_, &dyn ToSql) = match &waiting {
+        Waiting::Leased { until } => ("status = 'leased' AND lease_until <= ?3", &At(*until)),
+        Waiting::LeasedBy(owner) => ("status = 'leased' AND lease_owner = ?3", owner),
+        Waiting::Of(SubscriberKey(key)) => {
+            ("status = 'due' AND event_key IN (SELECT event_key FROM events) AND subscriber_key = ?3", key)
+        }
+        Waiting::One(key) => ("status = 'due' AND delivery_key = ?3", key),
     };
     let sql = format!(
-        "UPDATE outbox SET status = 'dropped', settled_at = ?1, detail = ?2
-         WHERE status = 'due' AND {which}
-           AND subscriber_key IN (SELECT subscriber_key FROM subscribers WHERE unsubscribed_at IS NOT NULL)"
+        "UPDATE outbox SET status = 'dropped', settled_at = ?1, detail = ?2, lease_owner = NULL, lease_until = NULL
+         WHERE {which} AND (SELECT unsubscribed_at IS NOT NULL FROM subscribers AS s WHERE s.subscriber_key = outbox.subscriber_key)"
     );
-    let dropped = transaction.prepare_cached(&sql).and_then(|mut statement| statement.execute(params![At(now), DROPPED, key]));
+    let dropped =
+        transaction.prepare_cached(&sql).and_then(|mut statement| statement.execute(params![At(now), DROPPED, parameter]));
     dropped.map_err(step("drop what waits for those who left"))
 }

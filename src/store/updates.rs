@@ -3,7 +3,8 @@
 
 use rusqlite::{OptionalExtension, Transaction, TransactionBehavior, named_params, params};
 
-use super::decisions::{CHUNK, Candidate, carried, write_limiter, write_message};
+use super::decisions::{CHUNK, Candidate, carried, write_limiter};
+use super::messages::{Addressed, Writer};
 use super::rows::{At, Json, Word};
 use super::subscribers::{StoredSubscriber, SubscriberKey, read_subscriber};
 use super::{Store, StoreError, queries, step};
@@ -222,8 +223,9 @@ impl Version<'_> {
         self.supersede(transaction, Some(self.revision), because)?;
         let delivery = match &plan.message {
             Some(message) => {
-                let alert_id = format!("{installation}-{}-{}-{}", self.subscriber.0, self.event_key, self.revision.ticks());
-                Some(write_message(transaction, self.subscriber, &subscriber, message, &alert_id, now)?)
+                let ending = format!("-{}", self.revision.ticks());
+                let to = Addressed { key: self.subscriber, subscriber: &subscriber, event_key: self.event_key, ending: &ending };
+                Some(Writer::new(transaction, installation).write(to, message, now)?)
             }
             None => None,
         };

@@ -41,8 +41,8 @@ fn prepared() -> Place {
             let sql = format!(
                 "INSERT INTO events (event_key, preferred_id, origin_at, body, first_seen_at, changed_at, fate)
                  VALUES ({event}, 'us{event}', 0, '{{}}', 0, 0, 'open');
-                 INSERT INTO outbox (delivery_key, subscriber_key, alert_id, alert, created_at, due_at, status, settled_at)
-                 SELECT {event}, subscriber_key, 'a{event}', '{{}}', {decided_at}, 0, 'delivered', {decided_at} FROM subscribers
+                 INSERT INTO outbox (delivery_key, event_key, subscriber_key, alert_id, alert, created_at, due_at, status, settled_at)
+                 SELECT {event}, {event}, subscriber_key, 'a{event}', '{{}}', {decided_at}, 0, 'delivered', {decided_at} FROM subscribers
                  WHERE name = '{name}' AND '{outcome}' = 'alerted';
                  INSERT INTO decisions (event_key, subscriber_key, decided_at, outcome, reason, refused, delivery_key)
                  SELECT {event}, subscriber_key, {decided_at}, '{outcome}', '', {refused}, iif('{outcome}' = 'alerted', {event}, NULL)

@@ -68,7 +68,7 @@ pub fn event_alert() -> Alert {
         id: "alert-us6000qw60-anna".into(),
         subscriber: "anna".into(),
         created_at: at("2025-07-29T23:30:00Z"),
-        content: Content::Event { event: Box::new(great()), late: false, unconfirmed: false },
+        content: Content::Event { event: std::sync::Arc::new(great()), late: false, unconfirmed: false },
         explanation: explanation(),
         unsubscribe_url: None,
     }
@@ -84,7 +84,7 @@ pub fn leavable_alert() -> Alert {
 pub fn late_alert() -> Alert {
     let mut alert = event_alert();
     alert.created_at = at("2025-07-30T01:30:00Z");
-    alert.content = Content::Event { event: Box::new(great()), late: true, unconfirmed: false };
+    alert.content = Content::Event { event: std::sync::Arc::new(great()), late: true, unconfirmed: false };
     alert.explanation.remaining = 0;
     alert.explanation.retry_at = at("2025-07-30T01:42:00.250Z");
     alert
@@ -222,7 +222,7 @@ pub fn hostile_alert() -> Alert {
     let mut alert = event_alert();
     alert.id = "../../etc/passwd\r\nX-Evil: 1 <a@b>".into();
     alert.subscriber = "anna\"><script>\r\nBcc: eve@example.org".into();
-    alert.content = Content::Event { event: Box::new(event), late: false, unconfirmed: false };
+    alert.content = Content::Event { event: std::sync::Arc::new(event), late: false, unconfirmed: false };
     alert.explanation.reason = "because <you>\nasked".into();
     alert.explanation.promise = "5 & more".into();
     alert

@@ -298,7 +298,7 @@ async fn urgency_severity_and_certainty_follow_the_stated_rules() {
         let mut event = small("us1", magnitude, "2025-07-29T23:24:00Z", "somewhere");
         event.pager = pager.map(|level| level.parse().expect("a level"));
         event.status = status.into();
-        Alert { content: Content::Event { event: Box::new(event), late: false, unconfirmed: false }, ..event_alert() }
+        Alert { content: Content::Event { event: std::sync::Arc::new(event), late: false, unconfirmed: false }, ..event_alert() }
     };
     for (alert, words) in [
         (of(8.0, None, "reviewed"), ["Immediate", "Extreme", "Observed"]),
@@ -325,6 +325,7 @@ async fn urgency_severity_and_certainty_follow_the_stated_rules() {
     let mut unknown = of(5.0, None, "automatic");
     unknown.created_at = at("2025-07-29T23:30:00.999Z");
     if let Content::Event { event, .. } = &mut unknown.content {
+        let event = std::sync::Arc::make_mut(event);
         event.magnitude = None;
         event.place = String::new();
     }

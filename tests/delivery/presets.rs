@@ -35,6 +35,7 @@ fn hostile() -> Alert {
     let place =
         "<!channel> @everyone <@1234> [free](https://evil.example) https://evil.example/x *b* `c` ||s|| # h &lt; \\ \r\n- x";
     if let Content::Event { event, .. } = &mut alert.content {
+        let event = std::sync::Arc::make_mut(event);
         event.place = format!("{place} {}", event.place);
         event.url = Some("https://example.org/?a=1|x&b=<2>".into());
     }

@@ -70,7 +70,7 @@ fn header(mail: &ParsedMail, name: &str) -> Option<String> {
 async fn a_message_arrives_as_it_was_meant_through_starttls_and_a_login() {
     let Some(exim) = Exim::start() else { return };
     let event = Event { place: PLACE.into(), ..great() };
-    let content = Content::Event { event: Box::new(event), late: false, unconfirmed: false };
+    let content = Content::Event { event: std::sync::Arc::new(event), late: false, unconfirmed: false };
     delivered(&settings(&exim), &[Alert { content, ..event_alert() }]).await;
     let mailbox = exim.mailbox();
     assert_eq!(mailbox.len(), 1);

@@ -43,7 +43,12 @@ fn a_notice_to_the_operator_reads_as_agreed() {
 #[test]
 fn hostile_texts_stay_texts_in_an_update() {
     let Content::Event { event, .. } = hostile_alert().content else { panic!("an event") };
-    let update = Update { changes: visible(&great(), &event), event: *event, before: great(), of: first(&hostile_alert()) };
+    let update = Update {
+        changes: visible(&great(), &event),
+        event: std::sync::Arc::unwrap_or_clone(event),
+        before: great(),
+        of: first(&hostile_alert()),
+    };
     let alert = Alert { content: Content::Update(Box::new(update)), ..hostile_alert() };
     let Rendered { subject, text, html } = rendered(&alert);
     assert!(!subject.contains(|c: char| c.is_control()), "{subject:?}");

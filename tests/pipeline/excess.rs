@@ -230,7 +230,7 @@ async fn a_limiter_that_cannot_be_read_decides_nothing_and_stops_nobody_else() {
     let mut rig = Rig::with(&[mailed("anna"), mailed("bruno"), mailed("clara")]).await;
     rig.pass(1);
     one_by_one(&mut rig, 0, &[5.0]).await;
-    rig.sql().execute("UPDATE subscribers SET limiter = x'0104FF' WHERE name = 'bruno'", []).expect("spoilt");
+    rig.sql().execute("UPDATE limiters SET state = x'0104FF' WHERE subscriber_key = 2", []).expect("spoilt");
     one_by_one(&mut rig, 1, &[5.1]).await;
     assert_eq!(rig.mails(), ["M 5.0 - near us0"; 3].into_iter().chain(["M 5.1 - near us1"; 2]).collect::<Vec<_>>());
     assert_eq!(rig.outcomes("bruno"), ["us0 alerted", "us1 undecided"]);
@@ -255,7 +255,7 @@ async fn a_row_that_cannot_be_read_holds_up_no_other() {
     rig.sql().execute("UPDATE subscribers SET settings = '{}' WHERE name = 'anna'", []).expect("spoilt");
     rig.dispatch().await;
     assert_eq!(rig.outcomes("anna"), ["us1 undecided"]);
-    rig.sql().execute("UPDATE outbox SET alert = '{}' WHERE subscriber_key = 2", []).expect("spoilt");
+    rig.sql().execute("UPDATE outbox SET alert = '{}', content_key = NULL WHERE subscriber_key = 2", []).expect("spoilt");
     rig.deliver().await;
     assert_eq!(rig.mails(), ["M 5.1 - near us1"], "clara's");
     let bruno = rig.ledger().into_iter().find(|row| row.subscriber == "bruno").expect("a row");
@@ -278,7 +278,7 @@ async fn digest_of_a_spoilt_limiter_stops_nobody_elses() {
     rig.poll().await;
     rig.pass(1);
     one_by_one(&mut rig, 0, &[5.0, 5.1]).await;
-    rig.sql().execute("UPDATE subscribers SET limiter = x'FF' WHERE name = 'anna'", []).expect("spoilt");
+    rig.sql().execute("UPDATE limiters SET state = x'FF' WHERE subscriber_key = 1", []).expect("spoilt");
     rig.pass(HOUR);
     rig.settle().await;
     assert_eq!(rig.outcomes("anna"), ["us0 alerted", "us1 pending"]);

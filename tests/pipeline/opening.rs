@@ -139,7 +139,7 @@ fn rows_that_contradict_themselves_cannot_be_written() {
         .execute_batch(
             "PRAGMA foreign_keys = ON;
              INSERT INTO events (event_key, preferred_id, origin_at, body, first_seen_at, changed_at, fate) VALUES (1, 'us1', 0, '{}', 0, 0, 'open');
-             INSERT INTO outbox (delivery_key, subscriber_key, alert_id, alert, created_at, due_at, status) VALUES (1, 1, 'a', '{}', 0, 0, 'due');",
+             INSERT INTO outbox (delivery_key, event_key, subscriber_key, alert_id, alert, created_at, due_at, status) VALUES (1, 1, 1, 'a', '{}', 0, 0, 'due');",
         )
         .expect("rows that are well formed");
     for sql in [
@@ -157,8 +157,14 @@ fn rows_that_contradict_themselves_cannot_be_written() {
         "UPDATE outbox SET settled_at = 5",
         "UPDATE outbox SET status = 'sent'",
         "UPDATE outbox SET due_at = 'soon'",
-        "INSERT INTO outbox (subscriber_key, alert_id, alert, created_at, due_at, status) VALUES (1, 'a', '{}', 0, 0, 'due')",
-        "INSERT INTO outbox (subscriber_key, alert_id, alert, created_at, due_at, status) VALUES (7, 'b', '{}', 0, 0, 'due')",
+        "INSERT INTO outbox (event_key, subscriber_key, alert_id, alert, created_at, due_at, status) VALUES (1, 1, 'a', '{}', 0, 0, 'due')",
+        "INSERT INTO outbox (event_key, subscriber_key, alert_id, alert, created_at, due_at, status) VALUES (1, 7, 'b', '{}', 0, 0, 'due')",
+        "INSERT INTO outbox (event_key, subscriber_key, alert_id, alert, created_at, due_at, status) VALUES (7, 1, 'b', '{}', 0, 0, 'due')",
+        "INSERT INTO outbox (event_key, subscriber_key, alert_id, created_at, due_at, status) VALUES (1, 1, 'b', 0, 0, 'due')",
+        "UPDATE outbox SET alert = NULL",
+        "UPDATE outbox SET noticed = 2",
+        "INSERT INTO limiters (subscriber_key, state) VALUES (7, x'00')",
+        "INSERT INTO contents (event_key, content) VALUES (7, '{}')",
         "INSERT INTO decisions (event_key, subscriber_key, decided_at, outcome, reason, refused) VALUES (1, 1, 0, 'alerted', '', 0)",
         "INSERT INTO decisions (event_key, subscriber_key, decided_at, outcome, reason, refused, delivery_key) VALUES (1, 1, 0, 'withheld', '', 1, 1)",
         "INSERT INTO decisions (event_key, subscriber_key, decided_at, outcome, reason, refused) VALUES (1, 1, 0, 'lost', '', 1)",

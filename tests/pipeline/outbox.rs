@@ -5,12 +5,13 @@ use std::sync::Arc;
 use throttler::channel::Lane;
 use throttler::clock::Clock;
 use throttler::daemon::{Deliverer, Egress};
+use throttler::limiter::{Algorithm, Policy};
 use throttler::store::{Claim, DeliveryStatus, StoreError};
 use throttler::subscriber::{Destination, Standing, Subscriber};
 use throttler::time::Span;
 
 use crate::receiver::Receiver;
-use crate::rig::{HOUR, MINUTE, Quake, Rig, magnitude, mailed, subscriber};
+use crate::rig::{HOUR, MINUTE, Quake, Rig, limit, magnitude, mailed, subscriber};
 
 /// Subscribers whose webhooks all go to one path of a host.
 fn crowd(host: &Receiver, size: usize) -> Vec<Subscriber> {
@@ -270,4 +271,34 @@ async fn receipts_outlive_a_database_that_cannot_be_written_for_a_while() {
     rig.pass(2 * MINUTE);
     turn(&mut rig).await;
     assert_eq!((rig.receiver.requests().len(), rig.number("SELECT count(*) FROM outbox WHERE status = 'delivered'")), (1, 1));
+}
+
+#[tokio::test]
+async fn a_message_says_what_it_said_when_it_was_decided() {
+    let mut rig = Rig::with(&[]).await;
+    rig.add(&[rig.hooked("anna"), rig.hooked("ben")]);
+    rig.pass(1);
+    let quake = Quake::new(&rig, "us1", 5.5, 60);
+    rig.show(std::slice::from_ref(&quake));
+    rig.poll().await;
+    rig.dispatch().await;
+    // Before it leaves, in the same moment, the event turns out larger, and a limit is changed.
+    rig.show(&[quake.revised(6.5)]);
+    rig.poll().await;
+    rig.set("anna", |anna| anna.policy = Policy::plain(limit(Algorithm::SlidingLog, "1/d", None)));
+    let listed = rig.store().outbox(DeliveryStatus::Due, None, 10).expect("what is due");
+    rig.restart().await;
+    rig.deliver().await;
+    assert_eq!(listed.iter().map(|row| row.message.title.as_deref()).collect::<Vec<_>>(), [Ok("M 5.5 - near us1"); 2]);
+    for request in rig.receiver.requests() {
+        let body = &request.body;
+        assert_eq!((&body["title"], &body["event"]["magnitude"]), (&"M 5.5 - near us1".into(), &5.5.into()));
+        assert_eq!((&body["limit"]["rate"], &body["limit"]["burst"]), (&"5/h".into(), &5.into()), "{body}");
+    }
+    assert_eq!(rig.number("SELECT count(*) FROM contents"), 1);
+    // After that others are told of what is known now.
+    rig.add(&[rig.hooked("carl")]);
+    rig.see(&[quake.revised(6.5), Quake::new(&rig, "us2", 5.1, 1)]).await;
+    assert_eq!(rig.number("SELECT count(*) FROM contents"), 2);
+    rig.check_books();
 }

@@ -31,7 +31,9 @@ async fn prune(rig: &mut Rig, keep: Span) -> Pruned {
 /// The subscribers with all that the limiters spent.
 fn limiters(rig: &Rig) -> Vec<(i64, Option<Vec<u8>>, Option<i64>)> {
     let sql = rig.sql();
-    let mut read = sql.prepare("SELECT subscriber_key, limiter, wake_at FROM subscribers").expect("sql");
+    let mut read = sql
+        .prepare("SELECT subscriber_key, state, wake_at FROM subscribers LEFT JOIN limiters USING (subscriber_key)")
+        .expect("sql");
     read.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).expect("rows").collect::<Result<_, _>>().expect("rows")
 }
 
@@ -227,6 +229,7 @@ async fn many_steps_and_a_crash_after_each() {
         }
     }
     assert_eq!((total.decisions, total.updates, total.messages, total.revisions), (1_200, 1_200, 2_400, 1));
+    assert_eq!(rig.number("SELECT count(*) FROM contents"), 0, "nothing says it any more");
     assert!(steps >= 4, "{steps}");
     assert_eq!(limiters(&rig), spent);
 }

@@ -434,7 +434,7 @@ async fn a_pause_a_spoilt_limiter_and_old_age_are_respected() {
     let quake = Quake::new(&rig, "us1", 5.2, MINUTE);
     rig.see(std::slice::from_ref(&quake)).await;
     rig.stand("anna", Standing::Paused);
-    rig.sql().execute("UPDATE subscribers SET limiter = x'FF' WHERE name = 'bruno'", []).expect("spoilt");
+    rig.sql().execute("UPDATE limiters SET state = x'FF' WHERE subscriber_key = (SELECT subscriber_key FROM subscribers WHERE name = 'bruno')", []).expect("spoilt");
     let larger = quake.revised(5.8);
     then(&mut rig, &larger).await;
     assert_eq!(updates(&rig), ["update undecided"], "bruno's");

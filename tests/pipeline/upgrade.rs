@@ -1,13 +1,15 @@
 //! Older databases: each version becomes exactly what a fresh one is, with its rows, and is kept as it was beside it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
-use throttler::store::Store;
+use rusqlite::types::Value;
+use throttler::store::{Claim, DeliveryStatus, Store};
 use throttler::subscriber::Excess;
+use throttler::time::Span;
 
 use crate::rig::{HOUR, Quake, Rig, limit, mailed};
 use throttler::limiter::{Algorithm, Policy};
@@ -68,15 +70,36 @@ fn as_version(rig: &Rig, version: usize, name: &str) -> PathBuf {
     }
     connection.pragma_update(None, "foreign_keys", false).expect("tables in any order");
     connection.execute("ATTACH ?1 AS new", [rig.path("throttler.db").display().to_string()]).expect("attached");
-    for table in ["installation", "events", "event_ids", "revisions", "subscribers", "outbox", "decisions", "updates"] {
+    for table in [
+        "installation",
+        "events",
+        "event_ids",
+        "revisions",
+        "subscribers",
+        "limiters",
+        "contents",
+        "terms",
+        "outbox",
+        "decisions",
+        "updates",
+    ] {
         let sql = format!(
             "SELECT group_concat(old.name) FROM pragma_table_info('{table}', 'main') AS old
              JOIN pragma_table_info('{table}', 'new') AS new ON new.name = old.name"
         );
         let columns: Option<String> = connection.query_row(&sql, [], |row| row.get(0)).expect("columns");
         let Some(columns) = columns else { continue };
-        let copy = format!("INSERT INTO main.{table} ({columns}) SELECT {columns} FROM new.{table}");
+        // Since version 9 most messages are kept in pieces.
+        let values: Vec<_> =
+            columns.split(',').map(|name| if name == "alert" { "coalesce(alert, '{}')" } else { name }).collect();
+        let values = if version < 9 { values.join(",") } else { columns.clone() };
+        let copy = format!("INSERT INTO main.{table} ({columns}) SELECT {values} FROM new.{table}");
         connection.execute(&copy, []).expect(table);
+    }
+    if version < 9 {
+        let limiters = "UPDATE main.subscribers AS s
+                        SET limiter = (SELECT state FROM new.limiters AS l WHERE l.subscriber_key = s.subscriber_key)";
+        connection.execute(limiters, []).expect("the limiters");
     }
     connection.pragma_update(Some("main"), "user_version", i64::try_from(version).expect("small")).expect("the version");
     old
@@ -181,4 +204,69 @@ async fn an_older_database_may_be_opened_by_several_at_once() {
         assert_eq!(beside(&path), [".before-0002"], "one of them made a copy, of what was there before");
         assert_eq!(version(&rig.path(&format!("old{turn}.db.before-0002"))), 1);
     }
+}
+
+/// A database as version 8 wrote it, with messages of every status, decisions of nearly every kind, and updates.
+fn of_version_8(rig: &Rig) -> PathBuf {
+    let path = rig.path("version8.db");
+    let connection = Connection::open(&path).expect("opens");
+    for migration in &migrations()[..8] {
+        connection.execute_batch(migration).expect("an applied migration");
+    }
+    connection.pragma_update(None, "foreign_keys", false).expect("tables in any order");
+    connection.execute_batch(include_str!("version8.sql")).expect("the rows");
+    connection.pragma_update(None, "user_version", 8).expect("the version");
+    path
+}
+
+/// What a query answers, row by row.
+fn rows(path: &Path, sql: &str) -> Vec<Vec<Value>> {
+    let connection = Connection::open(path).expect("opens");
+    let mut read = connection.prepare(sql).expect(sql);
+    let columns = read.column_count();
+    let rows = read.query_map([], |row| (0..columns).map(|at| row.get(at)).collect()).expect(sql);
+    rows.collect::<Result<_, _>>().expect(sql)
+}
+
+#[tokio::test]
+async fn messages_decisions_and_limiters_of_version_8_are_kept_to_the_letter() {
+    let rig = Rig::fresh().await;
+    let path = of_version_8(&rig);
+    let same = [
+        "SELECT * FROM decisions ORDER BY event_key, subscriber_key",
+        "SELECT * FROM updates ORDER BY update_key",
+        "SELECT * FROM events ORDER BY event_key",
+        "SELECT delivery_key, subscriber_key, alert_id, channel, magnitude, alert, created_at, due_at, status, attempts, lease_owner,
+                lease_until, settled_at, detail, retried_at, noticed FROM outbox ORDER BY delivery_key",
+    ];
+    let before = same.map(|sql| rows(&path, sql));
+    assert!(before.iter().all(|rows| !rows.is_empty()));
+    let limiters = rows(&path, "SELECT subscriber_key, limiter FROM subscribers WHERE limiter IS NOT NULL ORDER BY 1");
+    let alerts: HashMap<i64, String> = Connection::open(&path)
+        .expect("opens")
+        .prepare("SELECT delivery_key, alert FROM outbox")
+        .and_then(|mut read| read.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect())
+        .expect("the messages");
+
+    let mut store = Store::open(&path).expect("it is brought to today's schema");
+    for (sql, before) in same.iter().zip(before) {
+        assert_eq!(rows(&path, sql), before, "{sql}");
+    }
+    assert_eq!(rows(&path, "SELECT subscriber_key, state FROM limiters ORDER BY 1"), limiters);
+    assert!(rows(&path, "SELECT * FROM pragma_foreign_key_check").is_empty());
+    for status in DeliveryStatus::ALL {
+        let listed = store.outbox(status, None, 100).expect("the outbox");
+        assert!(!listed.is_empty() && listed.iter().all(|row| row.message.title.is_ok()), "{status}: {listed:?}");
+    }
+    // What waits is told in the words in which it was decided.
+    let claim = Claim { owner: "me", most: 100, lease: Span::from_seconds(300), now: rig.clock_plus(30 * 24 * HOUR) };
+    let claimed = store.claim(claim, |_| 100).expect("claimed");
+    assert!(claimed.len() >= 8, "{claimed:?}");
+    for claimed in claimed {
+        let told = serde_json::to_string(&claimed.alert).expect("JSON");
+        assert_eq!(Some(&told), alerts.get(&claimed.delivery_key));
+    }
+    // By its id each is still found.
+    let dead = store.outbox(DeliveryStatus::Dead, None, 100).expect("the dead").remove(0).message.id;
+    assert_eq!(store.retry_dead(&[dead], rig.clock_plus(0)).expect("put back").count, 1);
 }

@@ -181,8 +181,15 @@ impl<'a> Course<'a> {
                  FROM updates JOIN subscribers USING (subscriber_key) LEFT JOIN outbox USING (delivery_key)
                  ORDER BY name, event_key, revision",
             ),
-            ("limiters", "SELECT name, standing, hex(limiter), wake_at, update_wake_at FROM subscribers ORDER BY subscriber_key"),
-            ("messages", "SELECT alert_id, magnitude, created_at, status, alert FROM outbox ORDER BY alert_id"),
+            (
+                "limiters",
+                "SELECT name, standing, hex(state), wake_at, update_wake_at FROM subscribers LEFT JOIN limiters USING (subscriber_key) ORDER BY subscriber_key",
+            ),
+            (
+                "messages",
+                "SELECT alert_id, magnitude, created_at, status, alert, content, terms, reason, remaining, retry_at, reset_at
+                 FROM outbox LEFT JOIN contents USING (content_key) LEFT JOIN terms USING (terms_key) ORDER BY alert_id",
+            ),
         ];
         tables.map(|(table, sql)| (table, lines(&connection, sql).iter().map(|line| line.replace(&key, "KEY")).collect())).into()
     }

@@ -83,7 +83,8 @@ fn kind_of(alert: &Alert) -> Kind<'_> {
 fn urgency(alert: &Alert) -> &'static str {
     match &alert.content {
         Content::Digest(_) | Content::Withdrawal { .. } | Content::Notice(_) => "Past",
-        Content::Event { event, .. } | Content::Exercise(event) => urgency_of(event, alert.created_at),
+        Content::Event { event, .. } => urgency_of(event, alert.created_at),
+        Content::Exercise(event) => urgency_of(event, alert.created_at),
         Content::Update(update) => urgency_of(&update.event, alert.created_at),
     }
 }
@@ -140,7 +141,8 @@ fn info(writer: &mut Writer<Vec<u8>>, alert: &Alert, facts: &Facts, event: &Even
         }
         match &alert.content {
             Content::Digest(digest) => digest.events.iter().try_for_each(|event| area(info, event)),
-            Content::Event { event, .. } | Content::Withdrawal { event, .. } | Content::Exercise(event) => area(info, event),
+            Content::Event { event, .. } => area(info, event),
+            Content::Withdrawal { event, .. } | Content::Exercise(event) => area(info, event),
             Content::Update(update) => area(info, &update.event),
             Content::Notice(_) => Ok(()),
         }

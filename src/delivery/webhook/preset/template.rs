@@ -3,6 +3,7 @@
 //! environment, no other template.
 
 use std::io;
+use std::sync::Arc;
 
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior};
@@ -172,7 +173,7 @@ fn samples() -> Vec<(&'static str, Alert)> {
     let digest = Digest { since: now, count: 2, events: vec![full.clone(), bare.clone()] };
     let first = First { id: "trial".to_owned(), sent_at: now, digest: false };
     let update = Update { event: full.clone(), before: bare.clone(), changes: vec![Change::Magnitude], of: first.clone() };
-    let event = |event: &Event, late| Content::Event { event: Box::new(event.clone()), late, unconfirmed: late };
+    let event = |event: &Event, late| Content::Event { event: Arc::new(event.clone()), late, unconfirmed: late };
     vec![
         ("an event", of(event(&full, false))),
         ("an event of which little is known", of(event(&bare, true))),
