@@ -23,7 +23,7 @@ pub const ANSWER_TIMEOUT: Span = Span::from_millis(250);
 pub const OLDEST: (u32, u32) = (6, 0);
 /// The most requests in one question.
 pub const MAX_REQUESTS: usize = 10_000;
-/// What whole numbers in a script stay below, so that they are exact there.
+/// What products in a script stay below, and times until the year 2112, so that their sums are exact there.
 const EXACT: u128 = 1 << 52;
 /// The longest that the server's words are told.
 const MAX_CHARS: usize = 200;
