@@ -11,7 +11,7 @@ use super::setup::{Loaded, install_crypto};
 use crate::alert::Alert;
 use crate::clock::{Clock, SystemClock};
 use crate::config::DEFAULT;
-use crate::daemon::{Contact, Operator};
+use crate::daemon::{Contact, Operator, with_causes};
 use crate::delivery::Outcome;
 use crate::limiter::{Limiter, Request};
 use crate::notice::{Notice, OPERATOR};
@@ -65,6 +65,15 @@ fn check(global: &Global, notify: bool) -> Result<(), Failure> {
     let access = loaded.config.web.listen.map(|listen| loaded.web_access(listen)).transpose()?;
     let egress = loaded.egress()?;
     // A limit that nothing can come under is a mistake, which only the subscribers show.
+    let store = match &egress.store {
+        Some(store) => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let version = runtime.block_on(store.check());
+            let version = version.map_err(|fault| loaded.wrong_limit(&format!("store: {}", with_causes(&fault))))?;
+            Some(format!("{}, Redis {version}", store.address()))
+        }
+        None => None,
+    };
     let idle = loaded.idle_limits(&egress.limits, &loaded.database(global))?;
     if let Some(idle) = idle.into_iter().next() {
         return Err(Failure::usage(idle));
@@ -100,6 +109,7 @@ fn check(global: &Global, notify: bool) -> Result<(), Failure> {
     ];
     let limits = egress.limits.iter().enumerate();
     rows.extend(limits.map(|(at, limit)| (if at == 0 { "limits" } else { "" }, limits::told(limit))));
+    rows.extend(store.map(|store| ("", format!("shared in {store}"))));
     rows.extend(history.map(|history| ("what if", history.told())));
     output::print(&format!("The configuration is in order.\n\n{}", output::pairs(&rows)))?;
     if notify { try_ways(&loaded, operator.as_ref()) } else { Ok(()) }

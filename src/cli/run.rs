@@ -14,6 +14,7 @@ use crate::clock::{Clock, FileClock, SystemClock};
 use crate::config::{OperatorConfig, WebConfig};
 use crate::daemon::{Database, IDLE, Identity, Metrics, Reloading, Reread, STOP_TIMEOUT, Service, StopSignal};
 use crate::delivery::UnsubscribeKey;
+use crate::shared::{SharedError, SharedStore};
 use crate::store::{DaemonLock, Store};
 use crate::time::Span;
 use crate::web::{Limits, Server, Web, Work};
@@ -79,6 +80,9 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     let reread = move || reread(&global, &running).map_err(|fault| fault.to_string());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(async {
+        if let Some(store) = &settings.sending.egress.store {
+            look_at_store(&loaded, store).await?;
+        }
         let (stop, reloading) = (StopSignal::from_process()?, Reloading::from_process(reread)?);
         let service =
             Service { identity, settings, reloading, ledger, operator, database, clock, idle, patience, watching, metrics };
@@ -100,6 +104,21 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     drop(runtime);
     drop(lock);
     done
+}
+
+/// Looks whether the store of shared limits can be used. One that is away is no reason not to start: each limit says what holds then.
+async fn look_at_store(loaded: &Loaded, store: &SharedStore) -> Result<(), Failure> {
+    match store.check().await {
+        Ok(version) => tracing::info!("shared limits are kept in {}, Redis {version}", store.address()),
+        Err(fault @ (SharedError::Unreachable { .. } | SharedError::Slow { .. })) => {
+            tracing::error!(
+                "{}: each limit's outage policy holds until it is there",
+                loaded.wrong_limit(&format!("store: {fault}"))
+            );
+        }
+        Err(fault) => return Err(loaded.wrong_limit(&format!("store: {fault}"))),
+    }
+    Ok(())
 }
 
 /// What stays as it is while the daemon runs.

@@ -40,6 +40,9 @@ const OPERATOR_SECRET: Secret = Secret {
     variable: "THROTTLER_OPERATOR_WEBHOOK_SECRET",
 };
 
+pub(super) const REDIS_PASSWORD: Secret =
+    Secret { what: "the Redis server's password", credential: "redis_password", variable: "THROTTLER_REDIS_PASSWORD" };
+
 /// What the file with the key of the links is called, after the database.
 const KEY_SUFFIX: &str = ".unsubscribe-key";
 
@@ -50,7 +53,7 @@ pub(super) struct Loaded {
 }
 
 /// A secret that comes from a configured file, a systemd credential, or the environment, the first of them that is there.
-struct Secret {
+pub(super) struct Secret {
     what: &'static str,
     credential: &'static str,
     variable: &'static str,
@@ -58,7 +61,7 @@ struct Secret {
 
 impl Secret {
     /// A line feed at the end of a file is not part of it.
-    fn read(&self, file: Option<&Path>) -> Result<Option<String>, Failure> {
+    pub fn read(&self, file: Option<&Path>) -> Result<Option<String>, Failure> {
         let credential = || {
             let path = PathBuf::from(std::env::var_os("CREDENTIALS_DIRECTORY")?).join(self.credential);
             path.exists().then_some(path)
@@ -253,6 +256,7 @@ impl Loaded {
                 .map(|(host, rate)| Ok((self.host("webhook.hosts", host)?, *rate)))
                 .collect::<Result<_, Failure>>()?,
             limits: self.limits()?,
+            store: self.limit_store()?.map(Arc::new),
         })
     }
 

@@ -172,13 +172,14 @@ fn noted(note: Option<&DaemonNote>, or_none: impl Fn(Option<Timestamp>) -> Strin
 
 /// How a limit on deliveries stands, as far as the daemon noted it.
 fn limit_row(limit: &limits::Standing) -> String {
-    let limits::Standing { name, covers, limit, left, retry_at } = limit;
+    let limits::Standing { name, covers, limit, left, retry_at, outage } = limit;
     let left = match (left, retry_at) {
         (None, _) => "all pass".to_owned(),
         (Some(0), Some(at)) => format!("none left, the next may pass at {at}"),
         (Some(left), _) => format!("{} left", output::count(*left)),
     };
-    format!("{name}: {left}; {limit} for {covers}")
+    let outage = outage.map_or_else(String::new, |policy| format!("; its store is away: {policy}"));
+    format!("{name}: {left}; {limit} for {covers}{outage}")
 }
 
 fn as_text(standing: &Standing) -> String {

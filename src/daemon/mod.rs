@@ -11,6 +11,7 @@ mod lined_up;
 mod metrics;
 pub mod notify;
 mod operator;
+mod outside;
 pub mod prune;
 mod pulse;
 mod service;

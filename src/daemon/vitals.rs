@@ -170,7 +170,8 @@ impl Vitals {
         let refused = refused.map_or_else(String::new, |Reload { at, detail, .. }| {
             format!("; the configuration as it was at {at} is refused: {}", detail.unwrap_or_default())
         });
-        one_line(&format!("{standing}{trouble}{refused}"), MAX_LINE_CHARS)
+        let away = if self.metrics.store_away() == Some(true) { "; the store of the shared limits is away" } else { "" };
+        one_line(&format!("{standing}{away}{trouble}{refused}"), MAX_LINE_CHARS)
     }
 
     async fn note(&self, stopped_at: Option<Timestamp>) {
