@@ -5,6 +5,7 @@ mod catalog;
 mod completions;
 mod config;
 mod demo;
+mod exercise;
 mod failure;
 mod help;
 mod input;

@@ -12,7 +12,7 @@ use super::log;
 use super::setup::{Loaded, install_crypto};
 use crate::clock::{Clock, FileClock, SystemClock};
 use crate::config::{OperatorConfig, WebConfig};
-use crate::daemon::{Database, IDLE, Identity, Metrics, Reloading, Reread, Service, StopSignal};
+use crate::daemon::{Database, IDLE, Identity, Metrics, Reloading, Reread, STOP_TIMEOUT, Service, StopSignal};
 use crate::delivery::UnsubscribeKey;
 use crate::store::{DaemonLock, Store};
 use crate::time::Span;
@@ -22,6 +22,8 @@ use crate::web::{Limits, Server, Web, Work};
 const TEST_CLOCK: &str = "THROTTLER_TEST_CLOCK";
 /// How long a stage sleeps at most where a test moves the time.
 const TEST_IDLE: Span = Span::from_millis(2);
+/// How long attempts may take at a stop there.
+const TEST_PATIENCE: Span = Span::from_seconds(2);
 
 /// Poll the feed, record events, decide for every subscriber, deliver
 #[derive(Args)]
@@ -42,7 +44,7 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     log::init()?;
     install_crypto();
     let loaded = Loaded::read(global)?;
-    let (clock, idle) = clock()?;
+    let (clock, idle, patience) = clock()?;
     let (ledger, history) = (loaded.ledger()?, loaded.config.web.listen.map(|_| loaded.history()).transpose()?);
     let path = loaded.database(global);
     // Everything that can be wrong with the configuration is found before the database is touched. With a listener links can
@@ -78,7 +80,8 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(async {
         let (stop, reloading) = (StopSignal::from_process()?, Reloading::from_process(reread)?);
-        let service = Service { identity, settings, reloading, ledger, operator, database, clock, idle, watching, metrics };
+        let service =
+            Service { identity, settings, reloading, ledger, operator, database, clock, idle, patience, watching, metrics };
         let Some((listen, web)) = pages else { return Ok(Box::pin(service.run(stop)).await?) };
         let server = Server::bind(listen, Limits::default()).await.map_err(|fault| {
             let at = loaded.at("web.listen");
@@ -147,12 +150,12 @@ fn reread(global: &Global, running: &Running) -> Result<Reread, Failure> {
     Ok(Reread { settings: loaded.settings(|| running.key())?, restart })
 }
 
-/// The time, and how long a stage may sleep by it.
-fn clock() -> Result<(Arc<dyn Clock>, Span), Failure> {
-    let Some(path) = std::env::var_os(TEST_CLOCK) else { return Ok((Arc::new(SystemClock), IDLE)) };
+/// The time, how long a stage may sleep by it, and attempts may take at a stop.
+fn clock() -> Result<(Arc<dyn Clock>, Span, Span), Failure> {
+    let Some(path) = std::env::var_os(TEST_CLOCK) else { return Ok((Arc::new(SystemClock), IDLE, STOP_TIMEOUT)) };
     let path = Path::new(&path);
     let about = |fault| anyhow::anyhow!("${TEST_CLOCK}: cannot read the time from {}: {fault}", path.display());
     let clock = FileClock::open(path).map_err(about).blame(Blame::Usage)?;
     tracing::warn!("the time comes from {}, not from the system: this is a test", path.display());
-    Ok((Arc::new(clock), TEST_IDLE))
+    Ok((Arc::new(clock), TEST_IDLE, TEST_PATIENCE))
 }

@@ -76,13 +76,25 @@ impl Secret {
 impl Loaded {
     /// Reads the named configuration, or the first that is there of the default ones, or the defaults.
     pub fn read(global: &Global) -> Result<Loaded, Failure> {
-        let found = || DEFAULT_CONFIGS.iter().map(PathBuf::from).find(|path| path.exists());
         let path = global.config.clone().or_else(found);
         let config = match &path {
             Some(path) => Config::read(path)?,
             None => Config::default(),
         };
         Ok(Loaded { config, path })
+    }
+
+    /// The same for whoever can do without most of it: in place of a bad one only what it says of the database, and what is
+    /// wrong with it.
+    pub fn read_anyhow(global: &Global) -> (Loaded, Option<Failure>) {
+        Loaded::read(global).map_or_else(
+            |fault| {
+                let path = global.config.clone().or_else(found);
+                let database = path.as_deref().and_then(Config::database_of);
+                (Loaded { config: Config { database, ..Config::default() }, path }, Some(fault))
+            },
+            |loaded| (loaded, None),
+        )
     }
 
     /// Names a key where it is set, for messages.
@@ -177,6 +189,13 @@ impl Loaded {
     /// The channels that alerts leave by; `key` is asked for where messages have links to leave by.
     pub fn delivery(&self, key: impl FnOnce() -> Result<UnsubscribeKey, Failure>) -> Result<Delivery, Failure> {
         let base = self.check_web()?;
+        let channels = self.channels()?;
+        let links = base.map(|base| Ok::<_, Failure>(UnsubscribeLinks { base, key: key()? })).transpose()?;
+        Ok(Delivery { links, ..channels })
+    }
+
+    /// The same for messages that have no link to leave by: those to the operator.
+    pub fn channels(&self) -> Result<Delivery, Failure> {
         let mut webhook = WebhookSettings { allow_private: self.config.webhook.allow_private, ..WebhookSettings::default() };
         let email = match self.email_settings()? {
             Some(settings) => {
@@ -185,8 +204,7 @@ impl Loaded {
             }
             None => EmailChannel::Log,
         };
-        let links = base.map(|base| Ok::<_, Failure>(UnsubscribeLinks { base, key: key()? })).transpose()?;
-        Ok(Delivery { email, webhook: WebhookSender::new(webhook)?, links })
+        Ok(Delivery { email, webhook: WebhookSender::new(webhook)?, links: None })
     }
 
     /// Checks what the configuration says of the web: where its pages are for recipients, if it has any.
@@ -370,6 +388,11 @@ impl Loaded {
     }
 }
 
+/// The first default configuration that is there.
+fn found() -> Option<PathBuf> {
+    DEFAULT_CONFIGS.iter().map(PathBuf::from).find(|path| path.exists())
+}
+
 /// Where state is: where systemd says, for the installed service's configuration where the service has it, else here.
 fn state_directory(systemd: Option<&str>, configuration: Option<&Path>) -> PathBuf {
     // systemd lists several with colons; the first is ours.
@@ -385,14 +408,18 @@ pub(super) fn open_store(global: &Global) -> Result<Store, Failure> {
 
 /// The store of a command that only looks: it does not create one.
 pub(super) fn open_existing_store(global: &Global) -> Result<Store, Failure> {
-    let path = Loaded::read(global)?.database(global);
+    open_existing(&Loaded::read(global)?.database(global))
+}
+
+/// The same of a database whose path is known.
+pub(super) fn open_existing(path: &Path) -> Result<Store, Failure> {
     if !path.exists() {
         let path = path.display();
         return Err(Failure::usage(format!(
             "there is no database {path}; `throttler run` or `throttler subscriber add` makes one"
         )));
     }
-    Ok(Store::open_existing(&path)?)
+    Ok(Store::open_existing(path)?)
 }
 
 /// The cryptography of TLS, installed once for the process.

@@ -28,7 +28,7 @@ pub use ingest::Ingester;
 pub use metrics::Metrics;
 pub use notify::{Noticed, Notifier};
 pub use operator::{Contact, Operator};
-pub use service::{IDLE, Service, StopSignal};
+pub use service::{IDLE, STOP_TIMEOUT, Service, StopSignal};
 pub use settings::{Polling, Reloading, Reread, Sending, Settings, Watching};
 pub use vanished::Vanished;
 pub use vitals::Identity;

@@ -31,7 +31,7 @@ const POLL_RETRY_MAX: Span = Span::from_seconds(1_800);
 const INGEST: &str = "throttler::daemon::ingest";
 const DISPATCH: &str = "throttler::daemon::dispatch";
 /// How long attempts under way may take to finish at a stop; what remains is handed back, and repeated at the next start.
-const STOP_TIMEOUT: Span = Span::from_seconds(20);
+pub const STOP_TIMEOUT: Span = Span::from_seconds(20);
 
 /// Everything the daemon needs, wired by the command line.
 pub struct Service {
@@ -46,6 +46,8 @@ pub struct Service {
     pub clock: Arc<dyn Clock>,
     /// The longest that a stage sleeps: [`IDLE`], or less where the clock does not go as fast as the system's.
     pub idle: Span,
+    /// How long attempts under way may take to finish at a stop: [`STOP_TIMEOUT`], or less likewise.
+    pub patience: Span,
     /// Which feed is watched; it is told of another.
     pub watching: watch::Sender<Watching>,
     pub metrics: Arc<Metrics>,
@@ -58,6 +60,7 @@ pub(super) struct Shared {
     pub vitals: Vitals,
     pub metrics: Arc<Metrics>,
     idle: Span,
+    patience: Span,
     nudges: Nudges,
 }
 
@@ -155,15 +158,16 @@ impl Service {
     /// # Errors
     /// [`DaemonError::Store`] if the database does not work at the start. Later faults are logged and survived.
     pub async fn run(self, stop: StopSignal) -> Result<(), DaemonError> {
-        let Service { identity, settings, reloading, ledger, operator, database, clock, idle, watching, metrics } = self;
+        let Service { identity, settings, reloading, ledger, operator, database, clock, idle, patience, watching, metrics } =
+            self;
         prepare(&database, operator.as_deref(), clock.now()).await?;
         let stages = if operator.is_some() { &Stage::ALL[..] } else { &Stage::WITHOUT_NOTICES };
         let vitals =
             Vitals::new(identity, stages, database.clone(), Arc::clone(&clock), watching.subscribe(), Arc::clone(&metrics));
         // Where signs of life are wanted more often than stages wake up, they wake up more often.
         let idle = systemd::watchdog().map_or(idle, |within| idle.min(Span::from_ticks(within.ticks() / 4)));
-        let shared =
-            Shared { database: database.clone(), clock: Arc::clone(&clock), vitals, metrics, idle, nudges: Nudges::default() };
+        let nudges = Nudges::default();
+        let shared = Shared { database: database.clone(), clock: Arc::clone(&clock), vitals, metrics, idle, patience, nudges };
         let Settings { polling, sending } = settings;
         let deliverer = Deliverer::with_limits(database.clone(), sending.delivery, Arc::clone(&clock), sending.egress);
         let mut deliverer = deliverer.counting(Arc::clone(&shared.metrics));
@@ -510,7 +514,7 @@ async fn keep_delivering(
         }
     }
     shared.vitals.stopping(deliverer.under_way());
-    match deliverer.finish(STOP_TIMEOUT).await {
+    match deliverer.finish(shared.patience).await {
         Ok(0) => {}
         Ok(cut_off) => {
             tracing::warn!("{cut_off} attempts were still under way and are handed back: the next start repeats them at once");

@@ -16,6 +16,10 @@ use crate::withholding::{DAY, Day, RULE, SUSTAINED_DAYS, sustained};
 
 /// Dead letters that are looked at in one step.
 const MAX_DEAD: usize = 500;
+/// Deaths that are looked at in one step, for whether they are over.
+const MAX_DEATHS: usize = 500;
+/// How often all of them are looked at.
+const RECOVERIES_EVERY: Span = Span::from_seconds(60);
 /// Subscribers whose withholding is judged in one step, by their numbers.
 const RANGE: i64 = 500;
 /// A decision comes within this after its event last changed, also after a pause of the daemon.
@@ -30,6 +34,16 @@ pub enum Judging {
     NotDue,
     /// One step was made.
     Going { began: usize, ended: usize },
+}
+
+/// A destination that was found dead.
+struct Death {
+    change_key: i64,
+    subscriber_key: i64,
+    name: String,
+    since: Timestamp,
+    /// When it took a message again, if it did and that was not noticed yet.
+    recovered_at: Option<Timestamp>,
 }
 
 /// A change about to be recorded.
@@ -82,7 +96,7 @@ impl Store {
     }
 
     /// Looks at up to 500 dead letters that were not looked at yet: how many, and of them those that made a destination
-    /// dead which was not known to be. A destination is known to be dead until it takes a later message, or is resumed or
+    /// dead which was not known to be. A destination is known to be dead until it takes a message, or is resumed or
     /// replaced.
     ///
     /// # Errors
@@ -116,6 +130,45 @@ impl Store {
         }
         transaction.commit().map_err(step("commit what was noticed of dead letters"))?;
         Ok((letters.len(), destinations))
+    }
+
+    /// One step of looking, once a minute, whether dead destinations took a message since: at the next 500 of them, how many did.
+    /// `None` if there is nothing to look at now.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be read or written.
+    pub fn notice_recovered(&mut self, now: Timestamp) -> Result<Option<usize>, StoreError> {
+        let sql = "SELECT recovered_at, recovering_from,
+                          EXISTS (SELECT 1 FROM changes WHERE what = 'destination-dead') AS any FROM noticing";
+        let read = |row: &Row<'_>| Ok((optional_at(row, "recovered_at")?, row.get("recovering_from")?, row.get("any")?));
+        let found = self.connection.prepare_cached(sql).and_then(|mut find| find.query_row([], read));
+        let (last, from, any): (_, Option<i64>, bool) = found.map_err(step("read when recoveries were looked for"))?;
+        // A clock that was set back is followed.
+        let is_due = last.is_none_or(|at| at > now || now.since(at) >= RECOVERIES_EVERY);
+        if !any || (from.is_none() && !is_due) {
+            return Ok(None);
+        }
+        let begin = self.connection.transaction_with_behavior(TransactionBehavior::Immediate);
+        let transaction = begin.map_err(step("begin looking for recoveries"))?;
+        let deaths = deaths(&transaction, from.unwrap_or(0)).map_err(step("read which destinations are dead"))?;
+        let mut recovered = 0;
+        for death in &deaths {
+            let Some(at) = death.recovered_at else { continue };
+            let noticed = Noticed {
+                what: What::DestinationRecovered,
+                subscriber: Some((death.subscriber_key, &death.name)),
+                since: at,
+                detail: &format!("a message arrived, for the first time since {}", death.since),
+                dead: None,
+            };
+            record(&transaction, &noticed, now)?;
+            recovered += 1;
+        }
+        let next = deaths.last().filter(|_| deaths.len() == MAX_DEATHS).map(|death| death.change_key + 1);
+        let sql = "UPDATE noticing SET recovered_at = iif(?1 IS NULL, ?2, recovered_at), recovering_from = ?1";
+        transaction.execute(sql, params![next, At(now)]).map_err(step("record how far recoveries are looked for"))?;
+        transaction.commit().map_err(step("commit the noticed recoveries"))?;
+        Ok(Some(recovered))
     }
 
     /// One step of judging, once a day, for whom withholding is sustained: of the next 500 subscribers, as things were when
@@ -180,6 +233,21 @@ fn dead_letters(transaction: &Transaction<'_>) -> rusqlite::Result<Vec<DeadLette
             active_since: row.get::<_, At>("active_since")?.0,
             gone: row.get("gone")?,
             destination: row.get("destination")?,
+        })
+    })?;
+    rows.collect()
+}
+
+/// The next deaths of those who are still subscribers.
+fn deaths(transaction: &Transaction<'_>, from: i64) -> rusqlite::Result<Vec<Death>> {
+    let mut find = transaction.prepare_cached(queries::DEATHS)?;
+    let rows = find.query_map(params![from, i64::try_from(MAX_DEATHS).unwrap_or(i64::MAX)], |row| {
+        Ok(Death {
+            change_key: row.get("change_key")?,
+            subscriber_key: row.get("subscriber_key")?,
+            name: row.get("name")?,
+            since: row.get::<_, At>("since")?.0,
+            recovered_at: optional_at(row, "recovered_at")?,
         })
     })?;
     rows.collect()
@@ -261,7 +329,7 @@ fn known_withheld(transaction: &Transaction<'_>, from: i64) -> rusqlite::Result<
         match row.get::<_, Word<What>>("what")?.0 {
             What::WithholdingBegan => known.insert(key),
             What::WithholdingEnded => known.remove(&key),
-            What::FeedStale | What::FeedFresh | What::DestinationDead => false,
+            What::FeedStale | What::FeedFresh | What::DestinationDead | What::DestinationRecovered => false,
         };
     }
     Ok(known)

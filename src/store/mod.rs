@@ -44,7 +44,7 @@ pub use events::Ingested;
 pub use lanes::lanes;
 pub use ledger::{HistoryRow, LedgerRow, SubscriberCounts, UpdateRow};
 pub use lock::DaemonLock;
-pub use note::{DaemonNote, Reload, Turns};
+pub use note::{DaemonNote, Reload, Turns, Watched};
 pub use notices::{ClaimedNotice, NoticeCounts, NoticeRow};
 pub use outbox::{DeliveryStatus, MessageRow, OutboxRow, Retried};
 pub use overview::{MessageMoment, Quake};
@@ -78,6 +78,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/0007_notices.sql"),
     include_str!("../../migrations/0008_retention.sql"),
     include_str!("../../migrations/0009_fan_out.sql"),
+    include_str!("../../migrations/0010_recoveries.sql"),
 ];
 
 /// One connection to the database.

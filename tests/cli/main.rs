@@ -9,6 +9,7 @@ mod catalogues;
 mod daemon;
 mod examples;
 mod forms;
+mod gate;
 mod help;
 mod kills;
 mod log;
