@@ -171,15 +171,15 @@ impl<'a> Course<'a> {
             ("revisions", "SELECT event_key, seen_at, changes, body FROM revisions ORDER BY event_key, seen_at"),
             (
                 "decisions",
-                "SELECT name, preferred_id, decided_at, outcome, reason, refused, remaining, retry_at, alert_id
-                 FROM decisions JOIN events USING (event_key) JOIN subscribers USING (subscriber_key)
-                 LEFT JOIN outbox USING (delivery_key) ORDER BY name, event_key",
+                "SELECT name, preferred_id, decided_at, outcome, d.reason, refused, d.remaining, d.retry_at, alert_id
+                 FROM decisions AS d JOIN events USING (event_key) JOIN subscribers USING (subscriber_key)
+                 LEFT JOIN outbox USING (delivery_key) ORDER BY name, d.event_key",
             ),
             (
                 "updates",
-                "SELECT name, event_key, revision, kind, decided_at, outcome, reason, refused, retry_at, alert_id
-                 FROM updates JOIN subscribers USING (subscriber_key) LEFT JOIN outbox USING (delivery_key)
-                 ORDER BY name, event_key, revision",
+                "SELECT name, u.event_key, revision, kind, decided_at, outcome, u.reason, refused, u.retry_at, alert_id
+                 FROM updates AS u JOIN subscribers USING (subscriber_key) LEFT JOIN outbox USING (delivery_key)
+                 ORDER BY name, u.event_key, revision",
             ),
             (
                 "limiters",
