@@ -101,7 +101,7 @@ pub struct Explanation {
     pub burst: u64,
     /// How many more may come at once after this one.
     pub remaining: u64,
-    /// When the next may come if nothing else happens; not after `created_at` while some remain.
+    /// When the next may come if nothing else happens; after `created_at`, while some remain, only for quiet hours.
     pub retry_at: Timestamp,
     /// When the limiter is back to full if nothing else happens.
     pub reset_at: Timestamp,

@@ -20,9 +20,30 @@ pub const PROBE_MIN: Span = Span::from_seconds(5);
 /// The longest wait before a probe, also where the destination asks for more: it may be back earlier.
 pub const PROBE_MAX: Span = Span::from_seconds(900);
 
+/// When a breaker opens, and how long it waits before each probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// So many failures in a row open it.
+    pub trip_after: u32,
+    /// The first probe comes within this, each further one within twice as much.
+    pub base: Span,
+    /// The shortest wait before a probe.
+    pub min: Span,
+    /// The longest.
+    pub max: Span,
+}
+
+impl Patience {
+    /// With a destination of deliveries, which what waits for it can do without for a while.
+    pub const DESTINATION: Patience = Patience { trip_after: TRIP_AFTER, base: PROBE_BASE, min: PROBE_MIN, max: PROBE_MAX };
+}
+
 /// The breaker of one destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Breaker(State);
+pub struct Breaker {
+    patience: Patience,
+    state: State,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -66,15 +87,21 @@ pub enum Change {
 
 impl Default for Breaker {
     fn default() -> Breaker {
-        Breaker(State::Closed { failures: 0 })
+        Breaker::new(Patience::DESTINATION)
     }
 }
 
 impl Breaker {
+    /// A closed one.
+    #[must_use]
+    pub const fn new(patience: Patience) -> Breaker {
+        Breaker { patience, state: State::Closed { failures: 0 } }
+    }
+
     /// What may be attempted at `now`. A clock that was set back to before it opened holds nothing up.
     #[must_use]
     pub fn allows(&self, now: Timestamp) -> Allowed {
-        match self.0 {
+        match self.state {
             State::Closed { .. } => Allowed::All,
             State::Open { since, probe_at, .. } if since <= now && now < probe_at => Allowed::Nothing { until: Some(probe_at) },
             State::Open { .. } => Allowed::One,
@@ -84,53 +111,54 @@ impl Breaker {
 
     /// An attempt that it allowed begins.
     pub fn begun(&mut self) {
-        if let State::Open { trips, .. } = self.0 {
-            self.0 = State::HalfOpen { trips };
+        if let State::Open { trips, .. } = self.state {
+            self.state = State::HalfOpen { trips };
         }
     }
 
     /// The destination answered, whatever it said of this message.
     pub fn succeeded(&mut self) -> Option<Change> {
-        let was_closed = matches!(self.0, State::Closed { .. });
-        self.0 = State::Closed { failures: 0 };
+        let was_closed = matches!(self.state, State::Closed { .. });
+        self.state = State::Closed { failures: 0 };
         (!was_closed).then_some(Change::Closed)
     }
 
     /// The destination failed at `now`. `retry_after` is what it asked for, `random` one draw from all 64-bit numbers. What
     /// was under way when it opened changes nothing more.
     pub fn failed(&mut self, now: Timestamp, retry_after: Option<Span>, random: u64) -> Option<Change> {
-        let trips = match self.0 {
-            State::Closed { failures } if failures + 1 < TRIP_AFTER => {
-                self.0 = State::Closed { failures: failures + 1 };
+        let trips = match self.state {
+            State::Closed { failures } if failures + 1 < self.patience.trip_after => {
+                self.state = State::Closed { failures: failures + 1 };
                 return None;
             }
             State::Open { .. } => return None,
             State::Closed { .. } => 1,
             State::HalfOpen { trips } => trips.saturating_add(1),
         };
-        let wait = backoff::at_least(backoff::delay(trips, PROBE_BASE, PROBE_MAX, random), retry_after);
-        let probe_at = now.plus(wait.max(PROBE_MIN).min(PROBE_MAX));
-        self.0 = State::Open { since: now, probe_at, trips };
+        let Patience { base, min, max, .. } = self.patience;
+        let wait = backoff::at_least(backoff::delay(trips, base, max, random), retry_after);
+        let probe_at = now.plus(wait.max(min).min(max));
+        self.state = State::Open { since: now, probe_at, trips };
         Some(if trips == 1 { Change::Opened { probe_at } } else { Change::StillOpen { probe_at } })
     }
 
     /// An attempt ended without telling anything of the destination: another may probe.
     pub fn told_nothing(&mut self, now: Timestamp) {
-        if let State::HalfOpen { trips } = self.0 {
-            self.0 = State::Open { since: now, probe_at: now, trips };
+        if let State::HalfOpen { trips } = self.state {
+            self.state = State::Open { since: now, probe_at: now, trips };
         }
     }
 
     /// Whether it is closed and has nothing to remember.
     #[must_use]
     pub fn is_untouched(&self) -> bool {
-        *self == Breaker::default()
+        *self == Breaker::new(self.patience)
     }
 
     /// Whether it holds anything up.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        matches!(self.0, State::Closed { .. })
+        matches!(self.state, State::Closed { .. })
     }
 }
 
@@ -184,7 +212,7 @@ mod tests {
     #[test]
     fn the_wait_grows_up_to_the_longest_and_is_never_shorter_than_the_shortest() {
         for (random, waits) in [(u64::MAX, [30, 60, 120, 240, 480, 900, 900]), (0, [5; 7])] {
-            let mut breaker = Breaker(State::Closed { failures: TRIP_AFTER - 1 });
+            let mut breaker = failing(TRIP_AFTER - 1);
             for wait in waits {
                 breaker.failed(at(0), None, random);
                 assert_eq!(breaker.allows(at(0)), Allowed::Nothing { until: Some(at(wait)) }, "{random}");
@@ -192,7 +220,7 @@ mod tests {
             }
         }
         let asked = |seconds| {
-            let mut breaker = Breaker(State::Closed { failures: TRIP_AFTER - 1 });
+            let mut breaker = failing(TRIP_AFTER - 1);
             breaker.failed(at(0), Some(Span::from_seconds(seconds)), 0);
             breaker.allows(at(0))
         };

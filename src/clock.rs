@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -13,6 +14,12 @@ use crate::time::{Span, Timestamp};
 pub trait Clock: Send + Sync {
     /// The present instant.
     fn now(&self) -> Timestamp;
+
+    /// How long ago any fixed instant was, by a clock that nobody sets: of two answers the difference counts. A clock that
+    /// a test moves tells its own time here too.
+    fn uptime(&self) -> Span {
+        Span::from_ticks(self.now().ticks().unsigned_abs())
+    }
 }
 
 /// The system's clock.
@@ -27,6 +34,11 @@ impl Clock for SystemClock {
             Err(before) => -i128::try_from(before.duration().as_micros()).unwrap_or(i128::MAX),
         };
         Timestamp::saturating_from_ticks(ticks)
+    }
+
+    fn uptime(&self) -> Span {
+        static FIRST_ASKED: LazyLock<Stopwatch> = LazyLock::new(Stopwatch::start);
+        FIRST_ASKED.elapsed()
     }
 }
 

@@ -353,6 +353,17 @@ impl Config {
         }
         toml::from_str(text).map_err(|fault| value(&fault))
     }
+
+    /// The database that a file names which is no configuration for another reason: as far as what stands before its first
+    /// section can be read.
+    #[must_use]
+    pub fn database_of(path: &Path) -> Option<PathBuf> {
+        let is_short = std::fs::metadata(path).is_ok_and(|about| about.len() <= MAX_BYTES);
+        let text = is_short.then(|| std::fs::read_to_string(path).ok())??;
+        let top: Vec<&str> = text.lines().take_while(|line| !line.trim_start().starts_with('[')).collect();
+        let table: toml::Table = top.join("\n").parse().ok()?;
+        table.get("database")?.as_str().map(PathBuf::from)
+    }
 }
 
 /// The parser's message with the key and without words of the program's inside.

@@ -21,7 +21,7 @@ pub const OPERATOR: &str = "operator";
 pub enum Topic {
     /// The feed goes stale, and recovers.
     StaleFeed,
-    /// A destination refuses for good, or a message to it was given up.
+    /// A destination refuses for good, or a message to it was given up; and it takes messages again.
     DeadDestination,
     /// A limiter stands in a subscriber's way day after day, and does no more.
     SustainedWithholding,
@@ -41,14 +41,18 @@ pub enum What {
     FeedStale,
     FeedFresh,
     DestinationDead,
+    DestinationRecovered,
     WithholdingBegan,
     WithholdingEnded,
 }
 
 /// What one message tells: each [`What`] at most once, in their order; never nothing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
     pub sections: Vec<Section>,
+    /// Whether it only tries the way to the operator: nothing of it is so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exercise: bool,
 }
 
 /// All that changed in one way.
@@ -135,8 +139,14 @@ impl FromStr for Way {
 
 impl What {
     /// All of them, in the order in which they are told.
-    pub const ALL: [What; 5] =
-        [What::FeedStale, What::FeedFresh, What::DestinationDead, What::WithholdingBegan, What::WithholdingEnded];
+    pub const ALL: [What; 6] = [
+        What::FeedStale,
+        What::FeedFresh,
+        What::DestinationDead,
+        What::DestinationRecovered,
+        What::WithholdingBegan,
+        What::WithholdingEnded,
+    ];
 
     /// Its word in the database and in JSON.
     #[must_use]
@@ -145,6 +155,7 @@ impl What {
             What::FeedStale => "feed-stale",
             What::FeedFresh => "feed-fresh",
             What::DestinationDead => "destination-dead",
+            What::DestinationRecovered => "destination-recovered",
             What::WithholdingBegan => "withholding-began",
             What::WithholdingEnded => "withholding-ended",
         }
@@ -160,6 +171,9 @@ impl What {
                 "Ask the subscriber, then `throttler subscriber set` another destination, or `subscriber resume`. \
                  `throttler outbox list --status dead` says why; `outbox retry` puts messages back, `outbox drop` ends them."
             }
+            What::DestinationRecovered => {
+                "Nothing; `throttler outbox retry` puts back what was given up meanwhile, if it is still of use."
+            }
             What::WithholdingBegan => {
                 "The limit is too small for the interest: look at `throttler report`, then `throttler subscriber set` \
                  a larger rate or bucket, or another interest."
@@ -171,12 +185,13 @@ impl What {
     /// So many of these, in words.
     #[must_use]
     pub fn counted(self, count: u64) -> String {
-        let (destinations, are) = if count == 1 { ("destination", "is") } else { ("destinations", "are") };
+        let (destinations, are, take) = if count == 1 { ("destination", "is", "takes") } else { ("destinations", "are", "take") };
         let subscribers = if count == 1 { "subscriber" } else { "subscribers" };
         match self {
             What::FeedStale => "the feed is stale".to_owned(),
             What::FeedFresh => "the feed is fresh again".to_owned(),
             What::DestinationDead => format!("{count} {destinations} {are} dead"),
+            What::DestinationRecovered => format!("{count} {destinations} {take} messages again"),
             What::WithholdingBegan => format!("withholding is sustained for {count} {subscribers}"),
             What::WithholdingEnded => format!("withholding is no longer sustained for {count} {subscribers}"),
         }
@@ -203,6 +218,14 @@ impl FromStr for What {
 }
 
 impl Notice {
+    /// One that tries the ways to the operator.
+    #[must_use]
+    pub fn exercise(now: Timestamp) -> Notice {
+        let detail = "an example of what a notice says".to_owned();
+        let item = Item { subscriber: None, noticed_at: now, since: now, detail };
+        Notice { sections: vec![Section { what: What::FeedStale, count: 1, listed: vec![item] }], exercise: true }
+    }
+
     /// One line for people: `throttler: the feed is stale; 3 destinations are dead`. Of the feed it says what holds now.
     #[must_use]
     pub fn title(&self) -> String {
@@ -211,7 +234,7 @@ impl Notice {
         let holds = of_the_feed.max_by_key(|section| newest(section)).map(|section| section.what);
         let told = self.sections.iter().filter(|section| !section.what.is_of_the_feed() || Some(section.what) == holds);
         let parts: Vec<String> = told.map(Section::in_words).collect();
-        format!("throttler: {}", parts.join("; "))
+        format!("{}throttler: {}", if self.exercise { "EXERCISE: " } else { "" }, parts.join("; "))
     }
 }
 
@@ -270,9 +293,15 @@ mod tests {
                 "throttler: withholding is sustained for 1 subscriber (anna); withholding is no longer sustained for 1200 subscribers",
             ),
         ] {
-            assert_eq!(Notice { sections }.title(), title);
+            assert_eq!(Notice { sections, exercise: false }.title(), title);
         }
         assert_eq!(section(What::DestinationDead, 1_200, 0, &["ben", "clara"]).left_out(), 1_198);
+    }
+
+    #[test]
+    fn one_is_one_and_many_are_many() {
+        assert_eq!(What::DestinationRecovered.counted(1), "1 destination takes messages again");
+        assert_eq!(What::DestinationRecovered.counted(2), "2 destinations take messages again");
     }
 
     #[test]

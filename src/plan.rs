@@ -314,11 +314,16 @@ fn digest(held: &[Held], due: &[usize]) -> Digest {
     }
 }
 
-/// What a message says of the limit, as the limiter stands now.
+/// What a message says of the limit, as the limiter stands now, and of quiet hours: the next comes when both let it.
 #[must_use]
 pub fn explain(subscriber: &Subscriber, limiter: &Limiter, reason: String, now: Timestamp) -> Explanation {
-    let policy = &subscriber.policy;
-    explain_limit(limiter, policy.request(None), policy.promise().to_string(), reason, now)
+    let (policy, request) = (&subscriber.policy, subscriber.policy.request(None));
+    let mut explanation = explain_limit(limiter, request, policy.promise().to_string(), reason, now);
+    if subscriber.mode == Mode::Enforce {
+        let next = explanation.retry_at.max(now);
+        explanation.retry_at = quiet_until(subscriber, limiter, None, request, next).unwrap_or(explanation.retry_at);
+    }
+    explanation
 }
 
 /// The end of a message under this limiter, which promises `promise` and is asked for `request` each time.

@@ -23,7 +23,7 @@ use crate::time::Timestamp;
 /// How much of the file a worker takes at a time, in bytes.
 const BLOCK_BYTES: u64 = 512 * 1024;
 /// How many parsed blocks of one worker may wait to be put together.
-const MAX_WAITING: usize = 1;
+const MAX_WAITING: usize = 4;
 /// How much is read at a time beyond a block's end, to finish its last row.
 const BEYOND_BYTES: usize = 4_096;
 /// The most threads that are of use.

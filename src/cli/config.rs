@@ -3,22 +3,39 @@
 use clap::Subcommand;
 
 use super::Global;
+use super::exercise::{self, Way};
 use super::failure::Failure;
 use super::limits;
 use super::output;
 use super::setup::{Loaded, install_crypto};
+use crate::alert::Alert;
+use crate::clock::{Clock, SystemClock};
 use crate::config::DEFAULT;
-use crate::daemon::Operator;
+use crate::daemon::{Contact, Operator, with_causes};
+use crate::delivery::Outcome;
+use crate::limiter::{Limiter, Request};
+use crate::notice::{Notice, OPERATOR};
 use crate::plain::without_url_secrets;
+use crate::plan::explain_limit;
 use crate::store::Store;
+
+/// Why an exercise came, as it says itself.
+const REASON: &str = "the operator tries the ways of notices; the limit does not count it";
 
 #[derive(Subcommand)]
 pub(super) enum ConfigCommand {
     /// Check the configuration and what it points to; changes nothing
     #[command(after_help = "Examples:
   throttler config check
-  throttler config check --config /etc/throttler/throttler.toml")]
-    Check,
+  throttler config check --config /etc/throttler/throttler.toml
+
+Without --notify it connects to nobody. With it a notice that says EXERCISE goes out by each way of [operator] at once, outside
+max_per_hour, and what was answered is shown; it ends with 1 if one did not arrive.")]
+    Check {
+        /// Also send the operator an exercise by each configured way
+        #[arg(long)]
+        notify: bool,
+    },
     /// Print the commented default configuration
     #[command(after_help = "Examples:\n  throttler config default > throttler.toml")]
     Default,
@@ -27,11 +44,11 @@ pub(super) enum ConfigCommand {
 pub(super) fn run(global: &Global, command: &ConfigCommand) -> Result<(), Failure> {
     match command {
         ConfigCommand::Default => output::print(DEFAULT),
-        ConfigCommand::Check => check(global),
+        ConfigCommand::Check { notify } => check(global, *notify),
     }
 }
 
-fn check(global: &Global) -> Result<(), Failure> {
+fn check(global: &Global, notify: bool) -> Result<(), Failure> {
     install_crypto();
     let loaded = Loaded::read(global)?;
     let feed = loaded.feed(None)?;
@@ -51,6 +68,15 @@ fn check(global: &Global) -> Result<(), Failure> {
     // A limit that nothing can come under is a mistake, which only the subscribers show.
     let database = loaded.database(global)?;
     Store::check(&database)?;
+    let store = match &egress.store {
+        Some(store) => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let version = runtime.block_on(store.check());
+            let version = version.map_err(|fault| loaded.wrong_limit(&format!("store: {}", with_causes(&fault))))?;
+            Some(format!("{}, Redis {version}", store.address()))
+        }
+        None => None,
+    };
     let idle = loaded.idle_limits(&egress.limits, &database)?;
     if let Some(idle) = idle.into_iter().next() {
         return Err(Failure::usage(idle));
@@ -86,17 +112,49 @@ fn check(global: &Global) -> Result<(), Failure> {
     ];
     let limits = egress.limits.iter().enumerate();
     rows.extend(limits.map(|(at, limit)| (if at == 0 { "limits" } else { "" }, limits::told(limit))));
+    rows.extend(store.map(|store| ("", format!("shared in {store}"))));
     rows.extend(history.map(|history| ("what if", history.told())));
-    output::print(&format!("The configuration is in order.\n\n{}", output::pairs(&rows)))
+    output::print(&format!("The configuration is in order.\n\n{}", output::pairs(&rows)))?;
+    if notify { try_ways(&loaded, operator.as_ref()) } else { Ok(()) }
+}
+
+/// Sends the operator an exercise by each way, and says what became of it.
+fn try_ways(loaded: &Loaded, operator: Option<&Operator>) -> Result<(), Failure> {
+    let Some(Operator { contacts, limit, .. }) = operator else {
+        return Err(Failure::usage(format!("{}: expected an email or a webhook to notify", loaded.at("operator"))));
+    };
+    let now = SystemClock.now();
+    let limiter = Limiter::new(*limit);
+    let explanation = explain_limit(&limiter, Request::ONE, limit.promise().to_string(), REASON.to_owned(), now);
+    let alert = Alert::notice(format!("exercise-{OPERATOR}-{}", now.ticks()), Notice::exercise(now), explanation, now);
+    let ways: Vec<Way<'_>> = contacts.iter().map(way).collect();
+    let outcomes = exercise::send(&loaded.channels()?, &ways, &alert)?;
+    output::print("\n")?;
+    let mut all = Ok(());
+    for (contact, outcome) in contacts.iter().zip(&outcomes) {
+        let place = place(contact);
+        match outcome {
+            Outcome::Delivered { detail } => output::print(&format!("Delivered an exercise to {place}: {detail}\n"))?,
+            _ => all = all.and(exercise::check(&place, "a notice", outcome)),
+        }
+    }
+    all
+}
+
+fn way(contact: &Contact) -> Way<'_> {
+    Way { destination: &contact.destination, preset: &contact.preset, secrets: &contact.secrets }
+}
+
+/// Where a way leads, without what is nobody else's business.
+fn place(contact: &Contact) -> String {
+    let place = without_url_secrets(&contact.destination.to_string());
+    if contact.preset.is_standard() { place } else { format!("{place} ({})", contact.preset) }
 }
 
 /// Which notices go where, and how many.
 fn notices(operator: &Operator) -> String {
     let topics: Vec<&str> = operator.topics.iter().map(|topic| topic.name()).collect();
-    let places = operator.contacts.iter().map(|contact| {
-        let place = without_url_secrets(&contact.destination.to_string());
-        if contact.preset.is_standard() { place } else { format!("{place} ({})", contact.preset) }
-    });
+    let places = operator.contacts.iter().map(place);
     let (what, places) = (if topics.is_empty() { "none".to_owned() } else { topics.join(", ") }, places.collect::<Vec<_>>());
     format!("{what}; to {}; {}", places.join(" and "), operator.limit.promise())
 }

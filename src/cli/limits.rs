@@ -1,10 +1,11 @@
 //! The limits on deliveries: from the entries of the configuration to what the daemon keeps, checked as a whole.
 
 use super::failure::Failure;
-use super::setup::Loaded;
+use super::setup::{Loaded, REDIS_PASSWORD};
 use crate::config::{LOCAL, LimitConfig};
 use crate::limiter::Limit;
 use crate::limits::{self, Covers, DeliveryLimit, FallbackPolicy, Kind, LimitsError, Shared};
+use crate::shared::{SharedStore, StoreAddress, exact};
 use crate::store::{Location, StoreError, lanes};
 use crate::subscriber::Tag;
 
@@ -16,7 +17,32 @@ impl Loaded {
         Ok(limits)
     }
 
-    fn wrong_limit(&self, fault: &dyn std::fmt::Display) -> Failure {
+    /// The server that keeps the state of shared limits, if any is shared.
+    pub fn limit_store(&self) -> Result<Option<SharedStore>, Failure> {
+        let mut store: Option<(&LimitConfig, StoreAddress)> = None;
+        for limit in self.config.limit.iter().filter(|limit| limit.store != LOCAL) {
+            let named = |fault: &dyn std::fmt::Display| self.wrong_limit(&format!("'{}': {fault}", limit.name));
+            let address: StoreAddress = limit.store.parse().map_err(|fault| named(&fault))?;
+            match &store {
+                Some((other, theirs)) if *theirs != address => {
+                    let fault =
+                        format!("its store is {address}, and that of '{}' {theirs}; expected one server for all", other.name);
+                    return Err(named(&fault));
+                }
+                _ => store = Some((limit, address)),
+            }
+        }
+        let Some((limit, address)) = store else { return Ok(None) };
+        let password = REDIS_PASSWORD.read(self.config.redis.password_file.as_deref())?;
+        let address = match password {
+            Some(password) => address.with_password(password),
+            None => address,
+        };
+        let store = SharedStore::new(address);
+        store.map(Some).map_err(|fault| self.wrong_limit(&format!("'{}': {fault}", limit.name)))
+    }
+
+    pub fn wrong_limit(&self, fault: &dyn std::fmt::Display) -> Failure {
         Failure::usage(format!("{} {fault}", self.at("limit")))
     }
 
@@ -25,9 +51,6 @@ impl Loaded {
         let named = |fault: &dyn std::fmt::Display| self.wrong_limit(&format!("'{name}': {fault}"));
         let limit = Limit::new(*algorithm, *rate, *bucket).and_then(|limit| limit.with_rule(*counter_rule));
         let is_local = config.store == LOCAL;
-        if !is_local {
-            return Err(named(&format!("'{}' is no store: expected local", config.store)));
-        }
         let shared = match (is_local, outage, instances) {
             (true, None, None) => None,
             (true, ..) => return Err(self.wrong_limit(&LimitsError::LocalOutage(name.clone()))),
@@ -38,13 +61,11 @@ impl Loaded {
                 Some(Shared { outage: outage.unwrap_or(FallbackPolicy::FailClosed), instances: instances.unwrap_or(1) })
             }
         };
-        Ok(DeliveryLimit {
-            name: name.clone(),
-            covers: self.covers(config)?,
-            limit: limit.map_err(|fault| named(&fault))?,
-            cost: *cost,
-            shared,
-        })
+        let limit = limit.map_err(|fault| named(&fault))?;
+        if !is_local {
+            exact(limit).map_err(|fault| named(&fault))?;
+        }
+        Ok(DeliveryLimit { name: name.clone(), covers: self.covers(config)?, limit, cost: *cost, shared })
     }
 
     fn covers(&self, config: &LimitConfig) -> Result<Covers, Failure> {

@@ -6,6 +6,7 @@ mod completions;
 mod config;
 mod database;
 mod demo;
+mod exercise;
 mod failure;
 mod help;
 mod input;

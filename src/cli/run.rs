@@ -12,8 +12,9 @@ use super::log;
 use super::setup::{Loaded, install_crypto};
 use crate::clock::{Clock, FileClock, SteeredClock, SystemClock};
 use crate::config::{OperatorConfig, WebConfig};
-use crate::daemon::{Database, IDLE, Identity, Metrics, Reloading, Reread, Service, StopSignal};
+use crate::daemon::{Database, IDLE, Identity, Metrics, Reloading, Reread, STOP_TIMEOUT, Service, StopSignal};
 use crate::delivery::UnsubscribeKey;
+use crate::shared::{SharedError, SharedStore};
 use crate::store::{DaemonLock, Location, Store};
 use crate::time::Span;
 use crate::web::{Limits, Server, Web, Work};
@@ -22,6 +23,8 @@ use crate::web::{Limits, Server, Web, Work};
 const TEST_CLOCK: &str = "THROTTLER_TEST_CLOCK";
 /// How long a stage sleeps at most where a test moves the time.
 const TEST_IDLE: Span = Span::from_millis(2);
+/// How long attempts may take at a stop there.
+const TEST_PATIENCE: Span = Span::from_seconds(2);
 
 /// Poll the feed, record events, decide for every subscriber, deliver
 #[derive(Args)]
@@ -43,7 +46,7 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     log::init()?;
     install_crypto();
     let loaded = Loaded::read(global)?;
-    let (test_clock, idle) = clock()?;
+    let (test_clock, idle, patience) = clock()?;
     let (ledger, history) = (loaded.ledger()?, loaded.config.web.listen.map(|_| loaded.history()).transpose()?);
     let at = loaded.database(global)?;
     let files = loaded.files(&at);
@@ -86,6 +89,9 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     let reread = move || reread(&global, &running).map_err(|fault| fault.to_string());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(async {
+        if let Some(store) = &settings.sending.egress.store {
+            look_at_store(&loaded, store).await?;
+        }
         let (stop, reloading) = (StopSignal::from_process()?, Reloading::from_process(reread)?);
         let service = Service {
             identity,
@@ -98,6 +104,7 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
             steered,
             clock,
             idle,
+            patience,
             watching,
             metrics,
         };
@@ -119,6 +126,21 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     drop(runtime);
     drop(lock);
     done
+}
+
+/// Looks whether the store of shared limits can be used. One that is away is no reason not to start: each limit says what holds then.
+async fn look_at_store(loaded: &Loaded, store: &SharedStore) -> Result<(), Failure> {
+    match store.check().await {
+        Ok(version) => tracing::info!("shared limits are kept in {}, Redis {version}", store.address()),
+        Err(fault @ (SharedError::Unreachable { .. } | SharedError::Slow { .. })) => {
+            tracing::error!(
+                "{}: each limit's outage policy holds until it is there",
+                loaded.wrong_limit(&format!("store: {fault}"))
+            );
+        }
+        Err(fault) => return Err(loaded.wrong_limit(&format!("store: {fault}"))),
+    }
+    Ok(())
 }
 
 /// What stays as it is while the daemon runs.
@@ -169,12 +191,12 @@ fn reread(global: &Global, running: &Running) -> Result<Reread, Failure> {
     Ok(Reread { settings: loaded.settings(|| running.key())?, restart })
 }
 
-/// The clock of a test, if this is one, and how long a stage may sleep by it.
-fn clock() -> Result<(Option<Arc<dyn Clock>>, Span), Failure> {
-    let Some(path) = std::env::var_os(TEST_CLOCK) else { return Ok((None, IDLE)) };
+/// The clock of a test, if this is one, how long a stage may sleep by it, and attempts may take at a stop.
+fn clock() -> Result<(Option<Arc<dyn Clock>>, Span, Span), Failure> {
+    let Some(path) = std::env::var_os(TEST_CLOCK) else { return Ok((None, IDLE, STOP_TIMEOUT)) };
     let path = Path::new(&path);
     let about = |fault| anyhow::anyhow!("${TEST_CLOCK}: cannot read the time from {}: {fault}", path.display());
     let clock = FileClock::open(path).map_err(about).blame(Blame::Usage)?;
     tracing::warn!("the time comes from {}, not from the system: this is a test", path.display());
-    Ok((Some(Arc::new(clock)), TEST_IDLE))
+    Ok((Some(Arc::new(clock)), TEST_IDLE, TEST_PATIENCE))
 }

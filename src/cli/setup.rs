@@ -42,6 +42,9 @@ const OPERATOR_SECRET: Secret = Secret {
     variable: "THROTTLER_OPERATOR_WEBHOOK_SECRET",
 };
 
+pub(super) const REDIS_PASSWORD: Secret =
+    Secret { what: "the Redis server's password", credential: "redis_password", variable: "THROTTLER_REDIS_PASSWORD" };
+
 /// What the file with the key of the links is called, after the database.
 const KEY_SUFFIX: &str = ".unsubscribe-key";
 
@@ -52,7 +55,7 @@ pub(super) struct Loaded {
 }
 
 /// A secret that comes from a configured file, a systemd credential, or the environment, the first of them that is there.
-struct Secret {
+pub(super) struct Secret {
     what: &'static str,
     credential: &'static str,
     variable: &'static str,
@@ -60,7 +63,7 @@ struct Secret {
 
 impl Secret {
     /// A line feed at the end of a file is not part of it.
-    fn read(&self, file: Option<&Path>) -> Result<Option<String>, Failure> {
+    pub fn read(&self, file: Option<&Path>) -> Result<Option<String>, Failure> {
         let credential = || {
             let path = PathBuf::from(std::env::var_os("CREDENTIALS_DIRECTORY")?).join(self.credential);
             path.exists().then_some(path)
@@ -78,13 +81,25 @@ impl Secret {
 impl Loaded {
     /// Reads the named configuration, or the first that is there of the default ones, or the defaults.
     pub fn read(global: &Global) -> Result<Loaded, Failure> {
-        let found = || DEFAULT_CONFIGS.iter().map(PathBuf::from).find(|path| path.exists());
         let path = global.config.clone().or_else(found);
         let config = match &path {
             Some(path) => Config::read(path)?,
             None => Config::default(),
         };
         Ok(Loaded { config, path })
+    }
+
+    /// The same for whoever can do without most of it: in place of a bad one only what it says of the database, and what is
+    /// wrong with it.
+    pub fn read_anyhow(global: &Global) -> (Loaded, Option<Failure>) {
+        Loaded::read(global).map_or_else(
+            |fault| {
+                let path = global.config.clone().or_else(found);
+                let database = path.as_deref().and_then(Config::database_of);
+                (Loaded { config: Config { database, ..Config::default() }, path }, Some(fault))
+            },
+            |loaded| (loaded, None),
+        )
     }
 
     /// Names a key where it is set, for messages.
@@ -179,6 +194,13 @@ impl Loaded {
     /// The channels that alerts leave by; `key` is asked for where messages have links to leave by.
     pub fn delivery(&self, key: impl FnOnce() -> Result<UnsubscribeKey, Failure>) -> Result<Delivery, Failure> {
         let base = self.check_web()?;
+        let channels = self.channels()?;
+        let links = base.map(|base| Ok::<_, Failure>(UnsubscribeLinks { base, key: key()? })).transpose()?;
+        Ok(Delivery { links, ..channels })
+    }
+
+    /// The same for messages that have no link to leave by: those to the operator.
+    pub fn channels(&self) -> Result<Delivery, Failure> {
         let mut webhook = WebhookSettings { allow_private: self.config.webhook.allow_private, ..WebhookSettings::default() };
         let email = match self.email_settings()? {
             Some(settings) => {
@@ -187,8 +209,7 @@ impl Loaded {
             }
             None => EmailChannel::Log,
         };
-        let links = base.map(|base| Ok::<_, Failure>(UnsubscribeLinks { base, key: key()? })).transpose()?;
-        Ok(Delivery { email, webhook: WebhookSender::new(webhook)?, links })
+        Ok(Delivery { email, webhook: WebhookSender::new(webhook)?, links: None })
     }
 
     /// Checks what the configuration says of the web: where its pages are for recipients, if it has any.
@@ -244,6 +265,7 @@ impl Loaded {
                 .map(|(host, rate)| Ok((self.host("webhook.hosts", host)?, *rate)))
                 .collect::<Result<_, Failure>>()?,
             limits: self.limits()?,
+            store: self.limit_store()?.map(Arc::new),
         })
     }
 
@@ -409,6 +431,11 @@ impl Loaded {
     }
 }
 
+/// The first default configuration that is there.
+fn found() -> Option<PathBuf> {
+    DEFAULT_CONFIGS.iter().map(PathBuf::from).find(|path| path.exists())
+}
+
 /// Where state is: where systemd says, for the installed service's configuration where the service has it, else here.
 fn state_directory(systemd: Option<&str>, configuration: Option<&Path>) -> PathBuf {
     // systemd lists several with colons; the first is ours.
@@ -424,8 +451,12 @@ pub(super) fn open_store(global: &Global) -> Result<Store, Failure> {
 
 /// The store of a command that only looks: it does not create one.
 pub(super) fn open_existing_store(global: &Global) -> Result<Store, Failure> {
-    let at = Loaded::read(global)?.database(global)?;
-    if let Location::File(path) = &at
+    open_existing(&Loaded::read(global)?.database(global)?)
+}
+
+/// The same of a database of which it is known where it is.
+pub(super) fn open_existing(at: &Location) -> Result<Store, Failure> {
+    if let Location::File(path) = at
         && !path.exists()
     {
         let path = path.display();

@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use super::Global;
 use super::failure::Failure;
 use super::output::{self, Format};
-use super::setup::{Loaded, open_existing_store};
+use super::setup::{Loaded, open_existing};
 use crate::clock::{Clock, SystemClock};
 use crate::feed::FeedUrl;
 use crate::freshness::{FeedState, Freshness};
 use crate::limits;
-use crate::store::{DaemonLock, DaemonNote, NoticeCounts, Reload, StoreStatus};
+use crate::store::{DaemonLock, DaemonNote, Location, NoticeCounts, Reload, Store, StoreStatus, Watched};
 use crate::time::{Span, Timestamp};
 
 /// Show how things stand: daemon, feed, events, subscribers, outbox
@@ -22,7 +22,9 @@ use crate::time::{Span, Timestamp};
 
 It reads the database, its lock, and the note that the daemon writes beside them, whether the daemon
 runs or not, and changes nothing. A feed is stale when its last successful poll, or the making of
-its content, is longer ago than feed.stale_after.")]
+its content, is longer ago than feed.stale_after. Where the configuration is bad it says so (exit
+status 2) and tells what it knows all the same: the database is the one that it names, or that
+--database does, the feed the one that the daemon noted.")]
 pub(super) struct StatusArgs {
     #[arg(long, value_enum, default_value_t)]
     format: Format,
@@ -34,62 +36,91 @@ struct Standing {
     daemon: Option<String>,
     /// What that daemon notes of itself, or the last one, if none runs.
     note: Option<DaemonNote>,
+    /// What is wrong with the configuration, if anything is.
+    fault: Option<String>,
     database: String,
     bytes: Option<u64>,
-    feed: String,
-    state: FeedState,
-    freshness: Freshness,
-    stale_after: Span,
+    /// `None` where neither a good configuration nor the daemon says which.
+    feed: Option<Feed>,
     counts: StoreStatus,
     notices: NoticeCounts,
     now: Timestamp,
 }
 
+/// The feed, as it was when it was last polled.
+struct Feed {
+    url: String,
+    stale_after: Span,
+    state: FeedState,
+    freshness: Freshness,
+}
+
 pub(super) fn run(global: &Global, args: &StatusArgs) -> Result<(), Failure> {
-    let loaded = Loaded::read(global)?;
+    let (loaded, fault) = Loaded::read_anyhow(global);
     let at = loaded.database(global)?;
     let files = loaded.files(&at);
-    let store = open_existing_store(global)?;
+    if let (Some(fault), Location::File(path)) = (&fault, &at)
+        && !path.exists()
+    {
+        return Err(Failure::usage(format!("{fault}; and there is no database {at}: --database names one")));
+    }
+    let store = open_existing(&at)?;
     let now = SystemClock.now();
-    // As the daemon knows it.
-    let feed = loaded.config.feed.url.parse::<FeedUrl>().map_or_else(|_| loaded.config.feed.url.clone(), |url| url.to_string());
-    let (state, stale_after) = (store.feed_state(&feed)?, loaded.config.feed.stale_after);
     let daemon = DaemonLock::holder(&files)?;
     // One that has just started has not noted anything yet.
     let note =
         DaemonNote::read(&files)?.filter(|note| daemon.as_ref().is_none_or(|process| *process == note.process.to_string()));
+    let watched = match &fault {
+        None => Some(configured(&loaded)),
+        Some(_) => note.as_ref().and_then(|note| note.watching.clone()),
+    };
     let standing = Standing {
         daemon,
         note,
+        fault: fault.as_ref().map(ToString::to_string),
         database: at.to_string(),
         bytes: store.bytes()?,
-        freshness: state.freshness(now, stale_after, now),
-        feed,
-        state,
-        stale_after,
+        feed: watched.map(|watched| about_feed(&store, watched, now)).transpose()?,
         counts: store.status()?,
         notices: store.notice_counts()?,
         now,
     };
     match args.format {
-        Format::Json => output::print_json(&as_json(&standing)),
-        Format::Text => output::print(&as_text(&standing)),
+        Format::Json => output::print_json(&as_json(&standing))?,
+        Format::Text => output::print(&as_text(&standing))?,
     }
+    fault.map_or(Ok(()), Err)
+}
+
+/// The configuration's feed, as the daemon knows it.
+fn configured(loaded: &Loaded) -> Watched {
+    let feed = &loaded.config.feed;
+    let url = feed.url.parse::<FeedUrl>().map_or_else(|_| feed.url.clone(), |url| url.to_string());
+    Watched { feed: url, stale_after: feed.stale_after }
+}
+
+fn about_feed(store: &Store, Watched { feed, stale_after }: Watched, now: Timestamp) -> Result<Feed, Failure> {
+    let state = store.feed_state(&feed)?;
+    Ok(Feed { freshness: state.freshness(now, stale_after, now), url: feed, stale_after, state })
 }
 
 fn as_json(standing: &Standing) -> Value {
-    let Standing { state, counts, notices, .. } = standing;
-    let stale_since = match standing.freshness {
+    let Standing { feed, counts, notices, .. } = standing;
+    let feed = feed.as_ref();
+    let stale_since = feed.and_then(|feed| match feed.freshness {
         Freshness::Fresh => None,
         Freshness::Stale { since, .. } => Some(since),
-    };
+    });
+    let state = feed.map(|feed| &feed.state);
     json!({
+        "configuration": { "fault": standing.fault },
         "daemon": about_daemon(standing),
         "database": { "path": standing.database, "bytes": standing.bytes },
         "feed": {
-            "url": standing.feed, "polled_at": state.polled_at, "generated_at": state.generated_at,
-            "gap_since": state.gap_since, "stale": stale_since.is_some(), "stale_since": stale_since,
-            "stale_after_s": output::seconds(standing.stale_after),
+            "url": feed.map(|feed| &feed.url), "polled_at": state.map(|state| state.polled_at),
+            "generated_at": state.map(|state| state.generated_at), "gap_since": state.map(|state| state.gap_since),
+            "stale": feed.map(|_| stale_since.is_some()), "stale_since": stale_since,
+            "stale_after_s": feed.map(|feed| output::seconds(feed.stale_after)),
         },
         "events": { "known": counts.events, "newest_at": counts.newest_origin_at, "undecided": counts.undecided_events },
         "subscribers": { "active": counts.active, "paused": counts.paused, "disabled": counts.disabled },
@@ -139,17 +170,18 @@ fn noted(note: Option<&DaemonNote>, or_none: impl Fn(Option<Timestamp>) -> Strin
 
 /// How a limit on deliveries stands, as far as the daemon noted it.
 fn limit_row(limit: &limits::Standing) -> String {
-    let limits::Standing { name, covers, limit, left, retry_at } = limit;
+    let limits::Standing { name, covers, limit, left, retry_at, outage } = limit;
     let left = match (left, retry_at) {
         (None, _) => "all pass".to_owned(),
         (Some(0), Some(at)) => format!("none left, the next may pass at {at}"),
         (Some(left), _) => format!("{} left", output::count(*left)),
     };
-    format!("{name}: {left}; {limit} for {covers}")
+    let outage = outage.map_or_else(String::new, |policy| format!("; its store is away: {policy}"));
+    format!("{name}: {left}; {limit} for {covers}{outage}")
 }
 
 fn as_text(standing: &Standing) -> String {
-    let Standing { state, counts, notices, now, .. } = standing;
+    let Standing { counts, notices, now, .. } = standing;
     let count = output::count;
     let ago = |at: Timestamp| format!("{at}, {} ago", output::duration(now.since(at)));
     let or_none = |at: Option<Timestamp>| at.map_or_else(|| "-".to_owned(), ago);
@@ -158,15 +190,23 @@ fn as_text(standing: &Standing) -> String {
         (None, Some(DaemonNote { stopped_at: None, .. })) => "The daemon does not run, and did not stop in order".to_owned(),
         (None, _) => "The daemon does not run".to_owned(),
     };
-    let feed = if state.polled_at.is_none() { "its feed was not polled yet".to_owned() } else { standing.freshness.to_string() };
+    let feed = match &standing.feed {
+        None => "which feed it polls is not known".to_owned(),
+        Some(Feed { state: FeedState { polled_at: None, .. }, .. }) => "its feed was not polled yet".to_owned(),
+        Some(feed) => feed.freshness.to_string(),
+    };
     let mut rows = noted(standing.note.as_ref(), or_none);
+    rows.push(("database", format!("{}, {} bytes", standing.database, standing.bytes.map_or_else(|| "?".to_owned(), count))));
+    if let Some(Feed { url, stale_after, state, .. }) = &standing.feed {
+        rows.extend([
+            ("feed", url.clone()),
+            ("last poll", or_none(state.polled_at)),
+            ("content made", or_none(state.generated_at)),
+            ("stale after", output::duration(*stale_after)),
+            ("unknown since", or_none(state.gap_since)),
+        ]);
+    }
     rows.extend([
-        ("database", format!("{}, {} bytes", standing.database, standing.bytes.map_or_else(|| "?".to_owned(), count))),
-        ("feed", standing.feed.clone()),
-        ("last poll", or_none(state.polled_at)),
-        ("content made", or_none(state.generated_at)),
-        ("stale after", output::duration(standing.stale_after)),
-        ("unknown since", or_none(state.gap_since)),
         ("events", format!("{} known, {} to decide", count(counts.events), count(counts.undecided_events))),
         ("newest event", or_none(counts.newest_origin_at)),
         (

@@ -2,6 +2,7 @@
 //! rate, as many as the operator's limits let pass, and none while its breaker is open. In memory: a daemon that starts knows nothing bad of anybody.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use super::lined_up::LinedUp;
 use crate::breaker::{Allowed, Breaker, Change};
@@ -9,6 +10,7 @@ use crate::channel::{Channel, Lane};
 use crate::limiter::{Algorithm, Limit, Limiter, Request};
 use crate::limits::{DeliveryLimit, Layers, Openings, Standing};
 use crate::rate::Rate;
+use crate::shared::SharedStore;
 use crate::store::Room;
 use crate::time::{Span, Timestamp};
 
@@ -24,7 +26,7 @@ pub const AHEAD: Span = Span::from_millis(100);
 const MAX_REMEMBERED: usize = 10_000;
 
 /// The operator's limits on what leaves: they space, they never drop.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Egress {
     /// Messages by the mail relay.
     pub email: Option<Rate>,
@@ -34,6 +36,8 @@ pub struct Egress {
     pub hosts: BTreeMap<String, Rate>,
     /// Limits that cover what leaves together, checked.
     pub limits: Vec<DeliveryLimit>,
+    /// Where the state of those is that several instances share; there is one if any is.
+    pub store: Option<Arc<SharedStore>>,
 }
 
 /// All channels.
@@ -191,6 +195,11 @@ impl Channels {
     /// How much the limits let pass at `now`.
     pub fn openings(&self, now: Timestamp) -> Openings {
         self.layers.openings(now)
+    }
+
+    /// The limits.
+    pub fn layers(&mut self) -> &mut Layers {
+        &mut self.layers
     }
 
     /// The limits that cover a lane, by their place.

@@ -10,6 +10,7 @@ use tokio::time::{sleep, timeout};
 use super::channels::{Channels, Class, Egress, Told};
 use super::lined_up::LinedUp;
 use super::metrics::Attempt;
+use super::outside::{Asked, Outside};
 use super::settings::Sending;
 use super::{Contact, Database, Metrics, Operator};
 use crate::backoff;
@@ -17,8 +18,9 @@ use crate::breaker::{Allowed, Change};
 use crate::channel::{Channel, Lane};
 use crate::clock::{Clock, Stopwatch};
 use crate::delivery::{Delivery, Outcome, WebhookSecret};
+use crate::limiter::Verdict;
 use crate::notice::Way;
-use crate::store::{Ahead, Claim, Claimed, ClaimedNotice, Settlement, Store, StoreError};
+use crate::store::{Ahead, Claim, Claimed, ClaimedNotice, Room as _, Settlement, Store, StoreError};
 use crate::time::{Span, Timestamp};
 
 /// Attempts under way at once.
@@ -44,6 +46,8 @@ pub struct Deliverer {
     clock: Arc<dyn Clock>,
     owner: String,
     channels: Channels,
+    /// Where the state of shared limits is, if there are any.
+    outside: Option<Outside>,
     attempts: JoinSet<Attempted>,
     lined_up: LinedUp,
     /// Whether only a turn starts attempts: others have a better claim on the next, or the database does not work.
@@ -98,6 +102,7 @@ impl Deliverer {
             delivery,
             clock,
             owner: format!("process {} ({:016x})", std::process::id(), random()),
+            outside: egress.store.clone().map(Outside::new),
             channels: Channels::new(egress),
             attempts: JoinSet::new(),
             lined_up: LinedUp::default(),
@@ -123,7 +128,12 @@ impl Deliverer {
     pub fn take_over(&mut self, sending: Sending) {
         let before = std::mem::replace(&mut self.delivery, sending.delivery);
         let now = self.clock.now();
+        let store = sending.egress.store.clone();
+        if !self.outside.as_ref().zip(store.as_ref()).is_some_and(|(outside, store)| outside.is_at(store)) {
+            self.outside = store.map(Outside::new);
+        }
         self.channels.limit(sending.egress, now);
+        self.mind_the_store(now);
         self.metrics.limits_stand(self.channels.standings(now), &[]);
         // Its idle connections are of no more use; the others end with their attempts.
         tokio::spawn(async move { before.close().await });
@@ -149,6 +159,7 @@ impl Deliverer {
     /// next turn.
     pub async fn turn(&mut self) -> Result<Option<Timestamp>, StoreError> {
         let now = self.clock.now();
+        self.mind_the_store(now);
         self.give_back(&[], now);
         let (owner, mut rooms, settled) = (self.owner.clone(), self.channels.rooms(now, &self.lined_up), self.ended.clone());
         let (lanes, most_ahead) = self.lined_up.wanted(|lane| self.channels.may_line_up(lane, now));
@@ -182,11 +193,22 @@ impl Deliverer {
             self.lined_up.push(claimed, now);
         }
         self.give_back(&called_back?, now);
-        self.start(now);
+        self.start(now).await;
         self.metrics.limits_stand(self.channels.standings(now), &refusing);
         // Mostly there are none, and then they cost one look at an index.
         let next_notice = if has_notices? { self.turn_of_notices(failed_probes, now).await? } else { None };
-        Ok(next_due?.into_iter().chain(next_notice).chain(self.channels.next_change(now)).min())
+        let next_probe = self.outside.as_ref().and_then(|outside| outside.next_probe(now));
+        Ok(next_due?.into_iter().chain(next_notice).chain(self.channels.next_change(now)).chain(next_probe).min())
+    }
+
+    /// Looks for the shared store if it is away, and lets the limits know whether it is.
+    fn mind_the_store(&mut self, now: Timestamp) {
+        if let Some(outside) = &mut self.outside {
+            outside.look_for_it(now);
+        }
+        let away = self.outside.as_ref().is_some_and(Outside::is_away);
+        self.channels.layers().store_is_away(away);
+        self.metrics.store_is_away(self.outside.as_ref().map(|_| away));
     }
 
     /// Awaits work of the database while attempts end and others begin.
@@ -206,21 +228,76 @@ impl Deliverer {
         self.ended.extend(given_back.into_iter().map(|key| (key, Settlement::GivenBack)));
     }
 
-    /// Starts attempts at what is lined up, the first of all first, as far as there is room.
-    fn start(&mut self, now: Timestamp) {
+    /// Starts attempts at what is lined up, the first of all first, as far as there is room, and as the shared store lets it.
+    async fn start(&mut self, now: Timestamp) {
+        let mut rooms = self.channels.rooms(now, &LinedUp::default());
         let mut heads = self.lined_up.heads();
-        self.in_turns = false;
+        let (mut asking, mut is_full) = (Vec::new(), false);
         while let Some(Reverse((_, lane))) = heads.pop() {
-            if !self.channels.has_room(&lane, now) {
+            if !rooms.take(&lane) {
                 continue;
             }
-            if self.is_full() {
-                self.in_turns = true;
-                return;
+            is_full = self.alerts_under_way() + asking.len() >= MAX_IN_FLIGHT;
+            if is_full {
+                break;
             }
-            self.start_next_of(&lane, now);
+            let asks = !self.channels.layers().for_the_store(&lane).is_empty();
+            match self.lined_up.next_of(&lane) {
+                Some(claimed) if asks => asking.push(claimed),
+                Some(claimed) => self.begin(claimed, now),
+                None => {}
+            }
             heads.extend(self.lined_up.head_of(&lane).map(|place| Reverse((place, lane))));
         }
+        if !asking.is_empty() {
+            // Nothing else takes their places meanwhile.
+            self.in_turns = true;
+            self.ask_and_begin(asking, now).await;
+        }
+        self.in_turns = is_full;
+    }
+
+    /// Asks the shared store about these, and begins what it lets pass. What it refuses waits. Where it does not answer, each
+    /// limit's outage policy decides.
+    async fn ask_and_begin(&mut self, asking: Vec<Claimed>, now: Timestamp) {
+        let Some(mut outside) = self.outside.take() else {
+            // Limits of which nobody can decide: nothing passes.
+            self.ended.extend(asking.into_iter().map(|claimed| (claimed.delivery_key, Settlement::GivenBack)));
+            return;
+        };
+        let asked = Asked::about(asking.iter().map(|claimed| &claimed.lane), self.channels.layers());
+        let answers = match &asked {
+            Ok(asked) => self.beside(outside.ask(asked, now, random())).await,
+            Err(_) => Ok(Vec::new()),
+        };
+        let away = outside.is_away();
+        self.outside = Some(outside);
+        if let (Ok(asked), Ok(answers)) = (&asked, &answers) {
+            let mut answers = answers.iter();
+            for claimed in asking {
+                match answers.next() {
+                    Some(answer) if answer.verdict == Verdict::Admitted => self.begin(claimed, now),
+                    answer => {
+                        self.ended.push((claimed.delivery_key, Settlement::GivenBack));
+                        if let Some((answer, at)) = answer.and_then(|answer| Some((answer, asked.refused_by(answer)?))) {
+                            self.channels.layers().store_refuses(at, now.plus(answer.wait));
+                            self.metrics.refused(&[at]);
+                        }
+                    }
+                }
+            }
+            return;
+        }
+        self.channels.layers().store_is_away(true);
+        for claimed in asking {
+            if self.channels.has_room(&claimed.lane, now) {
+                self.begin(claimed, now);
+            } else {
+                self.ended.push((claimed.delivery_key, Settlement::GivenBack));
+            }
+        }
+        self.channels.layers().store_is_away(away);
+        self.metrics.store_is_away(Some(away));
     }
 
     fn start_next_of(&mut self, lane: &Lane, now: Timestamp) {
@@ -310,9 +387,21 @@ impl Deliverer {
         if !self.ended.is_empty() || !self.ended_notices.is_empty() {
             return;
         }
-        match self.attempts.join_next_with_id().await {
-            Some(first) => self.note(first),
-            None => std::future::pending().await,
+        let probed = async {
+            match &mut self.outside {
+                Some(outside) => outside.probed().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            Some(first) = self.attempts.join_next_with_id(), if !self.attempts.is_empty() => self.note(first),
+            found = probed => {
+                let now = self.clock.now();
+                if let Some(outside) = &mut self.outside {
+                    outside.found(&found, now, random());
+                }
+                self.mind_the_store(now);
+            }
         }
         while let Some(next) = self.attempts.try_join_next_with_id() {
             self.note(next);

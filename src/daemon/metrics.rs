@@ -65,6 +65,8 @@ pub struct Metrics {
     limits_refused: IntCounterVec,
     /// How the limits on deliveries stood at the last turn.
     limits: Mutex<Vec<Standing>>,
+    /// Whether the store of shared limits was away then; `None`: there is none.
+    store_away: Mutex<Option<bool>>,
 }
 
 impl Default for Metrics {
@@ -137,6 +139,7 @@ impl Metrics {
                 &[("limit", &[])],
             ),
             limits: Mutex::default(),
+            store_away: Mutex::default(),
             registry,
         }
     }
@@ -161,6 +164,24 @@ impl Metrics {
             self.limits_refused.with_label_values(&[name]).inc_by(u64::from(refusing.contains(&at)));
         }
         *self.standings() = standings;
+    }
+
+    /// Whether the store of shared limits is away; `None`: there is none.
+    #[must_use]
+    pub fn store_away(&self) -> Option<bool> {
+        *self.store_away.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn store_is_away(&self, away: Option<bool>) {
+        *self.store_away.lock().unwrap_or_else(PoisonError::into_inner) = away;
+    }
+
+    /// The store refused a delivery by these limits, by their place.
+    pub(super) fn refused(&self, limits: &[usize]) {
+        let standings = self.standings();
+        for limit in limits.iter().filter_map(|at| standings.get(*at)) {
+            self.limits_refused.with_label_values(&[limit.name.as_str()]).inc();
+        }
     }
 
     /// A delivery passed these limits, by their place.

@@ -27,6 +27,8 @@ pub enum Noticed {
     Feed,
     /// Looked at dead letters, some of which made a destination dead.
     Dead { letters: usize, destinations: usize },
+    /// Looked whether dead destinations take messages again, as so many do.
+    Recovered { destinations: usize },
     /// Judged the withholding of some subscribers.
     Judged { began: usize, ended: usize },
     /// Made a message for each way.
@@ -49,6 +51,9 @@ pub fn step(store: &mut Store, operator: &Operator, watched: &Watching, now: Tim
         let (letters, destinations) = store.notice_dead(now)?;
         if letters > 0 {
             return Ok(Some(Noticed::Dead { letters, destinations }));
+        }
+        if let Some(destinations) = store.notice_recovered(now)? {
+            return Ok(Some(Noticed::Recovered { destinations }));
         }
     }
     if wants(Topic::SustainedWithholding)

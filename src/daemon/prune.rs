@@ -13,7 +13,8 @@ pub const PRUNE_EVERY: Span = Span::from_seconds(3_600);
 /// The pause after each step, in which the other stages have the database to themselves.
 const PAUSE: Span = Span::from_millis(10);
 
-/// Goes through the ledger once and deletes what was decided and settled longer ago than `keep`: how much that was.
+/// Goes through the ledger and the notices once and deletes what was decided, told and settled longer ago than `keep`: how much that
+/// was.
 ///
 /// # Errors
 /// [`StoreError`] if the database cannot be read or written; what was deleted before stays deleted.
@@ -24,6 +25,12 @@ pub async fn sweep(database: &Database, keep: Span, now: Timestamp) -> Result<Pr
         let pruned = database.with(move |store| store.prune(before, from)).await?;
         total = total.and(pruned);
         next = pruned.next;
+        sleep(PAUSE.to_std()).await;
+    }
+    let mut next = Some(0);
+    while let Some(from) = next {
+        let (pruned, after) = database.with(move |store| store.prune_notices(before, from)).await?;
+        (total, next) = (total.and(pruned), after);
         sleep(PAUSE.to_std()).await;
     }
     Ok(total)
@@ -40,10 +47,18 @@ pub(super) async fn keep_pruning(database: &Database, clock: &dyn Clock, keep: O
             () = stop.stopped() => return,
         };
         match swept {
-            Ok(Pruned { decisions: 0, updates: 0, .. }) => trouble.is_over(),
-            Ok(Pruned { decisions, updates, messages, revisions, .. }) => {
+            Ok(Pruned { decisions: 0, updates: 0, changes: 0, notices: 0, .. }) => trouble.is_over(),
+            Ok(Pruned { decisions, updates, messages, revisions, changes, notices, .. }) => {
                 trouble.is_over();
-                tracing::info!(decisions, updates, messages, revisions, "pruned from the ledger, which is kept for {keep}");
+                tracing::info!(
+                    decisions,
+                    updates,
+                    messages,
+                    revisions,
+                    changes,
+                    notices,
+                    "pruned from the ledger, which is kept for {keep}"
+                );
             }
             Err(fault) => trouble.is(&fault),
         }

@@ -31,7 +31,7 @@ const POLL_RETRY_MAX: Span = Span::from_seconds(1_800);
 const INGEST: &str = "throttler::daemon::ingest";
 const DISPATCH: &str = "throttler::daemon::dispatch";
 /// How long attempts under way may take to finish at a stop; what remains is handed back, and repeated at the next start.
-const STOP_TIMEOUT: Span = Span::from_seconds(20);
+pub const STOP_TIMEOUT: Span = Span::from_seconds(20);
 
 /// Everything the daemon needs, wired by the command line.
 pub struct Service {
@@ -50,6 +50,8 @@ pub struct Service {
     pub steered: Option<Arc<SteeredClock>>,
     /// The longest that a stage sleeps: [`IDLE`], or less where the clock does not go as fast as the system's.
     pub idle: Span,
+    /// How long attempts under way may take to finish at a stop: [`STOP_TIMEOUT`], or less likewise.
+    pub patience: Span,
     /// Which feed is watched; it is told of another.
     pub watching: watch::Sender<Watching>,
     pub metrics: Arc<Metrics>,
@@ -62,6 +64,7 @@ pub(super) struct Shared {
     pub vitals: Vitals,
     pub metrics: Arc<Metrics>,
     idle: Span,
+    patience: Span,
     nudges: Arc<Nudges>,
 }
 
@@ -170,6 +173,7 @@ impl Service {
             steered,
             clock,
             idle,
+            patience,
             watching,
             metrics,
         } = self;
@@ -185,7 +189,7 @@ impl Service {
             Nudge::Dispatch => others.dispatch.notify_one(),
             Nudge::Deliver => others.deliver.notify_one(),
         });
-        let shared = Shared { database: database.clone(), clock: Arc::clone(&clock), vitals, metrics, idle, nudges };
+        let shared = Shared { database: database.clone(), clock: Arc::clone(&clock), vitals, metrics, idle, patience, nudges };
         let Settings { polling, sending } = settings;
         let deliverer = Deliverer::with_limits(database.clone(), sending.delivery, Arc::clone(&clock), sending.egress);
         let mut deliverer = deliverer.counting(Arc::clone(&shared.metrics));
@@ -551,7 +555,7 @@ async fn keep_delivering(
         }
     }
     shared.vitals.stopping(deliverer.under_way());
-    match deliverer.finish(STOP_TIMEOUT).await {
+    match deliverer.finish(shared.patience).await {
         Ok(0) => {}
         Ok(cut_off) => {
             tracing::warn!("{cut_off} attempts were still under way and are handed back: the next start repeats them at once");

@@ -9,10 +9,10 @@ use tokio::sync::watch;
 use super::pulse::{Pulse, Stage};
 use super::settings::Watching;
 use super::{Database, Metrics, systemd, with_causes};
-use crate::clock::{Clock, Stopwatch};
+use crate::clock::Clock;
 use crate::freshness::{FeedState, Freshness};
 use crate::plain::one_line;
-use crate::store::{Backlog, DaemonNote, Reload, Turns};
+use crate::store::{Backlog, DaemonNote, Reload, Turns, Watched};
 use crate::time::{Span, Timestamp};
 
 /// How often it is told how things stand, at most.
@@ -36,8 +36,9 @@ pub(super) struct Vitals {
     watching: watch::Receiver<Watching>,
     metrics: Arc<Metrics>,
     started_at: Timestamp,
-    since_start: Stopwatch,
     signs: Mutex<Signs>,
+    /// Held while a note is written: the last one written is the newest.
+    noting: tokio::sync::Mutex<()>,
 }
 
 struct Signs {
@@ -60,13 +61,21 @@ impl Vitals {
     ) -> Vitals {
         let (started_at, pulse) = (clock.now(), Pulse::new(stages, systemd::watchdog()));
         let signs = Signs { pulse, told: None, line: String::new(), reload: None, troubles: BTreeMap::new() };
-        let since_start = Stopwatch::start();
-        Vitals { identity, database, clock, watching, metrics, started_at, since_start, signs: Mutex::new(signs) }
+        Vitals {
+            identity,
+            database,
+            clock,
+            watching,
+            metrics,
+            started_at,
+            signs: Mutex::new(signs),
+            noting: tokio::sync::Mutex::default(),
+        }
     }
 
     /// A stage is at a turn.
     pub fn mark(&self, stage: Stage) {
-        let beats = self.signs().pulse.mark(stage, self.since_start.elapsed());
+        let beats = self.signs().pulse.mark(stage, self.clock.uptime());
         if beats {
             systemd::alive();
         }
@@ -74,8 +83,9 @@ impl Vitals {
 
     /// The same, where there is time to tell how things stand.
     pub async fn turn(&self, stage: Stage) {
+        let is_first = self.signs().pulse.last(stage).is_none();
         self.mark(stage);
-        let now = self.since_start.elapsed();
+        let now = self.clock.uptime();
         let is_time = {
             let mut signs = self.signs();
             let is_time = signs.told.is_none_or(|told| now.ticks().saturating_sub(told.ticks()) >= TELL_EVERY.ticks());
@@ -84,10 +94,11 @@ impl Vitals {
             }
             is_time
         };
-        if is_time {
-            if let Some(line) = self.changed(self.line().await) {
-                systemd::status(&line);
-            }
+        if is_time && let Some(line) = self.changed(self.line().await) {
+            systemd::status(&line);
+        }
+        // That it has begun is noted at once.
+        if is_time || is_first {
             self.note(None).await;
         }
     }
@@ -159,13 +170,16 @@ impl Vitals {
         let refused = refused.map_or_else(String::new, |Reload { at, detail, .. }| {
             format!("; the configuration as it was at {at} is refused: {}", detail.unwrap_or_default())
         });
-        one_line(&format!("{standing}{trouble}{refused}"), MAX_LINE_CHARS)
+        let away = if self.metrics.store_away() == Some(true) { "; the store of the shared limits is away" } else { "" };
+        one_line(&format!("{standing}{away}{trouble}{refused}"), MAX_LINE_CHARS)
     }
 
     async fn note(&self, stopped_at: Option<Timestamp>) {
+        let _alone = self.noting.lock().await;
         let noted_at = self.clock.now();
+        let Watching { feed, stale_after, .. } = self.watching.borrow().clone();
         let note = {
-            let (signs, now) = (self.signs(), self.since_start.elapsed());
+            let (signs, now) = (self.signs(), self.clock.uptime());
             let at = |stage| {
                 let ago = now.ticks().saturating_sub(signs.pulse.last(stage)?.ticks());
                 Some(noted_at.minus(Span::from_ticks(ago)))
@@ -174,6 +188,7 @@ impl Vitals {
                 process: std::process::id(),
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 configuration: self.identity.configuration.clone(),
+                watching: Some(Watched { feed, stale_after }),
                 started_at: self.started_at,
                 noted_at,
                 stopped_at,
@@ -211,4 +226,34 @@ fn standing(state: &FeedState, freshness: Freshness, backlog: Backlog) -> String
     let Backlog { to_decide, waiting, subscribers } = backlog;
     let people = if subscribers == 1 { "subscriber" } else { "subscribers" };
     format!("{feed}, {to_decide} to decide, {waiting} waiting, {subscribers} {people}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::ManualClock;
+    use crate::store::Store;
+
+    #[tokio::test]
+    async fn a_stage_that_has_begun_is_noted_at_once() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("throttler.db");
+        let database = Database::new(Store::open(&path).expect("a database"));
+        let clock = ManualClock::at("2025-07-29T23:24:52Z".parse().expect("a time"));
+        let now = clock.now();
+        let watching =
+            watch::Sender::new(Watching { feed: "file:///feed".into(), since: now, stale_after: Span::from_seconds(1_800) });
+        let identity = Identity { database: path.clone(), configuration: None };
+        let vitals =
+            Vitals::new(identity, &Stage::ALL, database, Arc::new(clock), watching.subscribe(), Arc::new(Metrics::new()));
+        let noted = || DaemonNote::read(&path).expect("it is read").expect("a note");
+        vitals.ready("about to run".to_owned()).await;
+        assert_eq!(noted().turns, Turns::default());
+        assert_eq!(noted().watching.expect("a feed").feed, "file:///feed");
+        for stage in Stage::ALL {
+            vitals.turn(stage).await;
+        }
+        let begun = Some(now);
+        assert_eq!(noted().turns, Turns { ingest: begun, dispatch: begun, deliver: begun, notify: begun });
+    }
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::limiter::{Limit, LimitError, Limiter, Outlook, Request, Verdict};
+use crate::limiter::{Limit, LimitError, Limiter, Request, Verdict};
 use crate::rate::{Rate, RateError};
 use crate::time::{Span, Timestamp};
 
@@ -94,15 +94,6 @@ impl StandIn {
             StandIn::Open => Verdict::Admitted,
             StandIn::Closed => Verdict::Refused,
             StandIn::Local(limiter) => limiter.admit(now, request),
-        }
-    }
-
-    /// What would be answered next; `None` where that is always the same.
-    #[must_use]
-    pub fn outlook(&self, now: Timestamp, request: Request) -> Option<Outlook> {
-        match self {
-            StandIn::Open | StandIn::Closed => None,
-            StandIn::Local(limiter) => Some(limiter.outlook(now, request)),
         }
     }
 }

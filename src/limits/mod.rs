@@ -19,6 +19,8 @@ pub use layers::{Layers, Openings, Refusal, Standing};
 
 /// The most limits.
 pub const MAX_LIMITS: usize = 64;
+/// The largest N of a sliding log, which remembers as many admissions.
+pub const MAX_LOG: u32 = 100_000;
 /// The longest name of a limit, in bytes.
 pub const MAX_NAME_BYTES: usize = 40;
 
@@ -67,6 +69,8 @@ pub enum LimitsError {
         "'{0}': a leaky-bucket makes deliveries wait, which they do under every limit; for even spacing expected a token-bucket of bucket = 1"
     )]
     Leaky(LimitName),
+    #[error("'{0}': a sliding-log remembers each admission, and {1} are too many; expected at most {MAX_LOG}")]
+    Log(LimitName, u32),
     #[error("'{name}' never lets anything pass: a delivery costs {cost}, and it admits at most {burst} at once")]
     Cost { name: LimitName, cost: u32, burst: u32 },
     #[error(
@@ -130,6 +134,9 @@ impl DeliveryLimit {
         let name = || self.name.clone();
         if self.limit.algorithm() == Algorithm::LeakyBucket {
             return Err(LimitsError::Leaky(name()));
+        }
+        if self.limit.algorithm() == Algorithm::SlidingLog && self.limit.rate().limit() > MAX_LOG {
+            return Err(LimitsError::Log(name(), self.limit.rate().limit()));
         }
         let fits = |limit: Limit| {
             let burst = limit.burst();

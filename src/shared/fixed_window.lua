@@ -4,15 +4,16 @@ local fixed_window = {}
 
 function fixed_window.load(limit, key, text, now)
     local at = now - now % limit.window
-    local start, used = at, 0
+    local start, used, moved = at, 0, false
     if text then
         local s, u = string.match(text, '^(%d+) (%d+)$')
         s, u = tonumber(s), tonumber(u)
         -- A clock that stepped back by up to a window finds this one's counter; further back it takes along what was spent.
         if s == at + limit.window then start = s end
         if s >= at then used = u end
+        moved = s > at + limit.window
     end
-    return { start = start, used = used }
+    return { start = start, used = used, changed = moved }
 end
 
 function fixed_window.admits(limit, state)
@@ -31,5 +32,5 @@ function fixed_window.outlook(limit, state, now)
 end
 
 function fixed_window.save(limit, key, state, now)
-    redis.call('SET', key, string.format('%.0f %.0f', state.start, state.used), 'PX', lifetime(state.start + limit.window, now))
+    call('SET', key, format('%d %d', state.start, state.used), 'PX', lifetime(state.start + limit.window, now))
 end

@@ -40,9 +40,9 @@ end
 function gcra.save(limit, key, state, now)
     local whole = floor_div(state.debt, limit.n)
     local part = state.debt - whole * limit.n
-    local value = now + whole
-    if part > 0 then value = string.format('%.0f %.0f', value, part) end
-    local ends = now + whole
-    if part > 0 then ends = ends + 1 end
-    redis.call('SET', key, value, 'PX', lifetime(ends, now))
+    if part > 0 then
+        call('SET', key, format('%d %d', now + whole, part), 'PX', lifetime(now + whole + 1, now))
+    else
+        call('SET', key, format('%d', now + whole), 'PX', lifetime(now + whole, now))
+    end
 end

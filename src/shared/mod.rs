@@ -23,7 +23,7 @@ pub const ANSWER_TIMEOUT: Span = Span::from_millis(250);
 pub const OLDEST: (u32, u32) = (6, 0);
 /// The most requests in one question.
 pub const MAX_REQUESTS: usize = 10_000;
-/// What whole numbers in a script stay below, so that they are exact there.
+/// What products in a script stay below, and times until the year 2112, so that their sums are exact there.
 const EXACT: u128 = 1 << 52;
 /// The longest that the server's words are told.
 const MAX_CHARS: usize = 200;
@@ -36,6 +36,8 @@ pub struct SharedStore {
     connection: Mutex<Option<(MultiplexedConnection, String)>>,
     /// Whether decisions are by the time that the caller gives: for tests.
     time_is_given: bool,
+    /// How long an answer may take.
+    patience: Span,
 }
 
 /// Why the store did not decide. Nothing of it holds a password.
@@ -72,13 +74,19 @@ impl SharedStore {
         let client = Client::open(address.connection_info()?);
         let client = client
             .map_err(|fault| SharedError::Address { shown: address.to_string(), fault: one_line(fault.category(), MAX_CHARS) })?;
-        Ok(SharedStore { address, client, connection: Mutex::default(), time_is_given: false })
+        Ok(SharedStore { address, client, connection: Mutex::default(), time_is_given: false, patience: ANSWER_TIMEOUT })
     }
 
     /// The same, which decides by the time that it is given instead of the server's: for tests that move the time.
     #[must_use]
     pub fn by_given_time(self) -> SharedStore {
         SharedStore { time_is_given: true, ..self }
+    }
+
+    /// The same, with this patience for answers instead of [`ANSWER_TIMEOUT`]; for a connection at least as much.
+    #[must_use]
+    pub fn patient(self, patience: Span) -> SharedStore {
+        SharedStore { patience, ..self }
     }
 
     /// Where it is.
@@ -119,33 +127,34 @@ impl SharedStore {
             script = self.load(&mut connection).await?;
             answer = self.ask(&mut connection, &question.command(&script, now)?).await;
         }
-        let value = answer.map_err(|fault| self.fault(&fault, ANSWER_TIMEOUT))?;
+        let value = answer.map_err(|fault| self.fault(&fault, self.patience))?;
         let answers = question.answers(&value).ok_or_else(|| SharedError::Answer { server: self.address.to_string() })?;
         *held = Some((connection, script));
         Ok(answers)
     }
 
     async fn ask(&self, connection: &mut MultiplexedConnection, command: &redis::Cmd) -> Result<Value, RedisError> {
-        connection.send_packed_command(command).await
+        command.query_async(connection).await
     }
 
     /// A connection to a server that can be used, the script's name there, and the server's version.
     async fn connect(&self) -> Result<(MultiplexedConnection, String, String), SharedError> {
+        let within = CONNECT_TIMEOUT.max(self.patience);
         let connecting = async {
-            let wait = Some(CONNECT_TIMEOUT.to_std());
+            let wait = Some(within.to_std());
             let config =
-                AsyncConnectionConfig::new().set_connection_timeout(wait).set_response_timeout(Some(ANSWER_TIMEOUT.to_std()));
+                AsyncConnectionConfig::new().set_connection_timeout(wait).set_response_timeout(Some(self.patience.to_std()));
             let connected = self.client.get_multiplexed_async_connection_with_config(&config).await;
-            let mut connection = connected.map_err(|fault| self.fault(&fault, CONNECT_TIMEOUT))?;
+            let mut connection = connected.map_err(|fault| self.fault(&fault, within))?;
             let mut info = redis::cmd("INFO");
             info.arg("server");
-            let told = self.ask(&mut connection, &info).await.map_err(|fault| self.fault(&fault, ANSWER_TIMEOUT))?;
+            let told = self.ask(&mut connection, &info).await.map_err(|fault| self.fault(&fault, self.patience))?;
             let version = self.version(&told)?;
             let script = self.load(&mut connection).await?;
             Ok((connection, script, version))
         };
-        let slow = |_| SharedError::Slow { server: self.address.to_string(), within: CONNECT_TIMEOUT };
-        tokio::time::timeout(CONNECT_TIMEOUT.to_std(), connecting).await.map_err(slow)?
+        let slow = |_| SharedError::Slow { server: self.address.to_string(), within };
+        tokio::time::timeout(within.to_std(), connecting).await.map_err(slow)?
     }
 
     /// What `INFO server` says of the version.
@@ -167,7 +176,7 @@ impl SharedStore {
     async fn load(&self, connection: &mut MultiplexedConnection) -> Result<String, SharedError> {
         let mut load = redis::cmd("SCRIPT");
         load.arg("LOAD").arg(script::SCRIPT);
-        let name = self.ask(connection, &load).await.map_err(|fault| self.fault(&fault, ANSWER_TIMEOUT))?;
+        let name = self.ask(connection, &load).await.map_err(|fault| self.fault(&fault, self.patience))?;
         redis::from_redis_value_ref(&name).map_err(|_| SharedError::Answer { server: self.address.to_string() })
     }
 

@@ -93,8 +93,10 @@ impl Question {
                 command.arg(*number);
             }
         }
-        for (_, kind) in &self.keys {
-            command.arg(kind + 1);
+        if self.kinds.len() > 1 {
+            for (_, kind) in &self.keys {
+                command.arg(kind + 1);
+            }
         }
         for request in &self.requests {
             command.arg(request.len());

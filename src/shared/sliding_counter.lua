@@ -25,6 +25,7 @@ function sliding_counter.load(limit, key, text, now)
         -- The clock was set: what the estimate held then is spent in the window it was set to.
         local then_ = { start = s, previous = p, current = c, last = l }
         state.current = ceil_div(carried(limit, then_), limit.window) + c
+        state.changed = true
         return state
     end
     state.last = math.max(now, l)
@@ -79,6 +80,6 @@ function sliding_counter.outlook(limit, state, now)
 end
 
 function sliding_counter.save(limit, key, state, now)
-    local text = string.format('%.0f %.0f %.0f %.0f', state.start, state.previous, state.current, state.last)
-    redis.call('SET', key, text, 'PX', lifetime(state.start + 2 * limit.window, now))
+    local text = format('%d %d %d %d', state.start, state.previous, state.current, state.last)
+    call('SET', key, text, 'PX', lifetime(state.start + 2 * limit.window, now))
 end

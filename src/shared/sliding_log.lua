@@ -4,14 +4,14 @@
 local sliding_log = {}
 
 local function member(key, rank)
-    local found = redis.call('ZRANGE', key, rank, rank, 'WITHSCORES')
+    local found = call('ZRANGE', key, rank, rank, 'WITHSCORES')
     if not found[1] then return nil end
     local total, cost = string.match(found[1], '^(%d+) (%d+)$')
     return { total = tonumber(total), cost = tonumber(cost), at = tonumber(found[2]) }
 end
 
 local function add(key, at, total, cost)
-    redis.call('ZADD', key, at, string.format('%016.0f %.0f', total, cost))
+    call('ZADD', key, at, format('%016d %d', total, cost))
 end
 
 function sliding_log.load(limit, key, _, now)
@@ -22,10 +22,10 @@ function sliding_log.load(limit, key, _, now)
     if last.at > now and last.at - now <= limit.window then state.at = last.at end
     local left = state.at - limit.window
     if last.at <= left then
-        redis.call('DEL', key)
+        call('DEL', key)
         return state
     end
-    redis.call('ZREMRANGEBYSCORE', key, '-inf', left)
+    call('ZREMRANGEBYSCORE', key, '-inf', left)
     local first = member(key, 0)
     state.total = last.total
     state.before = first.total - first.cost
@@ -33,7 +33,7 @@ function sliding_log.load(limit, key, _, now)
     state.last = last.at
     if last.at > state.at then
         -- The clock was set: what is spent counts from now.
-        redis.call('DEL', key)
+        call('DEL', key)
         add(key, state.at, state.used, state.used)
         state.total, state.before, state.last = state.used, 0, state.at
         state.changed = true
@@ -57,14 +57,14 @@ function sliding_log.outlook(limit, state, now)
     local remaining, excess = limit.n - state.used, state.used + limit.cost - limit.n
     if excess <= 0 then return remaining, now end
     -- The first admission with which enough has left the window.
-    local low, high = 0, redis.call('ZCARD', state.key) - 1
+    local low, high = 0, call('ZCARD', state.key) - 1
     while low < high do
-        local middle = math.floor((low + high) / 2)
+        local middle = floor((low + high) / 2)
         if member(state.key, middle).total - state.before >= excess then high = middle else low = middle + 1 end
     end
     return remaining, member(state.key, low).at + limit.window
 end
 
 function sliding_log.save(limit, key, state, now)
-    redis.call('PEXPIRE', key, lifetime(state.last + limit.window, now))
+    call('PEXPIRE', key, lifetime(state.last + limit.window, now))
 end

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::rows::{At, Word, optional_at};
-use super::sql::{self, OptionalExtension, Row, Transaction, named_params, params};
+use super::sql::{self, Connection, OptionalExtension, Row, Transaction, named_params, params};
 use super::{Store, StoreError, queries, step};
 use crate::channel::{Channel, Lane};
 use crate::freshness::Freshness;
@@ -15,6 +15,10 @@ use crate::withholding::{DAY, Day, RULE, SUSTAINED_DAYS, sustained};
 
 /// Dead letters that are looked at in one step.
 const MAX_DEAD: usize = 500;
+/// Deaths that are looked at in one step, for whether they are over.
+const MAX_DEATHS: usize = 500;
+/// How often all of them are looked at.
+const RECOVERIES_EVERY: Span = Span::from_seconds(60);
 /// Subscribers whose withholding is judged in one step, by their numbers.
 const RANGE: i64 = 500;
 /// A decision comes within this after its event last changed, also after a pause of the daemon.
@@ -29,6 +33,16 @@ pub enum Judging {
     NotDue,
     /// One step was made.
     Going { began: usize, ended: usize },
+}
+
+/// A destination that was found dead.
+struct Death {
+    change_key: i64,
+    subscriber_key: i64,
+    name: String,
+    since: Timestamp,
+    /// When it took a message again, if it did and that was not noticed yet.
+    recovered_at: Option<Timestamp>,
 }
 
 /// A change about to be recorded.
@@ -61,27 +75,20 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be read or written.
     pub fn notice_feed(&mut self, found: Freshness, now: Timestamp) -> Result<bool, StoreError> {
-        let last = || {
-            let sql = "SELECT what, since FROM changes WHERE subscriber_key IS NULL ORDER BY change_key DESC LIMIT 1";
-            let read = |row: &Row<'_>| Ok((row.get::<_, Word<What>>("what")?.0, row.get::<_, At>("since")?.0));
-            self.connection.query_row(sql, [], read).optional().map_err(step("read how the feed was"))
-        };
-        let (what, since, detail) = match (last()?, found) {
-            (Some((What::FeedStale, since)), Freshness::Fresh) => {
-                (What::FeedFresh, now, format!("{found} again, for the first time since {since}"))
-            }
-            (None | Some((What::FeedFresh, _)), Freshness::Stale { since, .. }) => (What::FeedStale, since, found.to_string()),
-            _ => return Ok(false),
-        };
+        if change_of_feed(&self.connection, found, now)?.is_none() {
+            return Ok(false);
+        }
         let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin noticing the feed"))?;
+        // Asked again when nobody else writes: another daemon may have been quicker.
+        let Some((what, since, detail)) = change_of_feed(&transaction, found, now)? else { return Ok(false) };
         record(&transaction, &Noticed { what, subscriber: None, since, detail: &detail, dead: None }, now)?;
         transaction.commit().map_err(step("commit what was noticed of the feed"))?;
         Ok(true)
     }
 
     /// Looks at up to 500 dead letters that were not looked at yet: how many, and of them those that made a destination
-    /// dead which was not known to be. A destination is known to be dead until it takes a later message, or is resumed or
+    /// dead which was not known to be. A destination is known to be dead until it takes a message, or is resumed or
     /// replaced.
     ///
     /// # Errors
@@ -115,6 +122,45 @@ impl Store {
         }
         transaction.commit().map_err(step("commit what was noticed of dead letters"))?;
         Ok((letters.len(), destinations))
+    }
+
+    /// One step of looking, once a minute, whether dead destinations took a message since: at the next 500 of them, how many did.
+    /// `None` if there is nothing to look at now.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be read or written.
+    pub fn notice_recovered(&mut self, now: Timestamp) -> Result<Option<usize>, StoreError> {
+        let sql = "SELECT recovered_at, recovering_from,
+                          EXISTS (SELECT 1 FROM changes WHERE what = 'destination-dead') AS any FROM noticing";
+        let read = |row: &Row<'_>| Ok((optional_at(row, "recovered_at")?, row.get("recovering_from")?, row.get("any")?));
+        let found = self.connection.prepare_cached(sql).and_then(|mut find| find.query_row([], read));
+        let (last, from, any): (_, Option<i64>, bool) = found.map_err(step("read when recoveries were looked for"))?;
+        // A clock that was set back is followed.
+        let is_due = last.is_none_or(|at| at > now || now.since(at) >= RECOVERIES_EVERY);
+        if !any || (from.is_none() && !is_due) {
+            return Ok(None);
+        }
+        let begin = self.connection.begin();
+        let transaction = begin.map_err(step("begin looking for recoveries"))?;
+        let deaths = deaths(&transaction, from.unwrap_or(0)).map_err(step("read which destinations are dead"))?;
+        let mut recovered = 0;
+        for death in &deaths {
+            let Some(at) = death.recovered_at else { continue };
+            let noticed = Noticed {
+                what: What::DestinationRecovered,
+                subscriber: Some((death.subscriber_key, &death.name)),
+                since: at,
+                detail: &format!("a message arrived, for the first time since {}", death.since),
+                dead: None,
+            };
+            record(&transaction, &noticed, now)?;
+            recovered += 1;
+        }
+        let next = deaths.last().filter(|_| deaths.len() == MAX_DEATHS).map(|death| death.change_key + 1);
+        let sql = "UPDATE noticing SET recovered_at = iif(?1 IS NULL, ?2, recovered_at), recovering_from = ?1";
+        transaction.execute(sql, params![next, At(now)]).map_err(step("record how far recoveries are looked for"))?;
+        transaction.commit().map_err(step("commit the noticed recoveries"))?;
+        Ok(Some(recovered))
     }
 
     /// One step of judging, once a day, for whom withholding is sustained: of the next 500 subscribers, as things were when
@@ -151,6 +197,24 @@ impl Store {
     }
 }
 
+/// What the freshness of the feed is a change to, if it is one: since when, and in words.
+fn change_of_feed(
+    connection: &Connection,
+    found: Freshness,
+    now: Timestamp,
+) -> Result<Option<(What, Timestamp, String)>, StoreError> {
+    let sql = "SELECT what, since FROM changes WHERE subscriber_key IS NULL ORDER BY change_key DESC LIMIT 1";
+    let read = |row: &Row<'_>| Ok((row.get::<_, Word<What>>("what")?.0, row.get::<_, At>("since")?.0));
+    let last = connection.query_row(sql, [], read).optional().map_err(step("read how the feed was"))?;
+    Ok(match (last, found) {
+        (Some((What::FeedStale, since)), Freshness::Fresh) => {
+            Some((What::FeedFresh, now, format!("{found} again, for the first time since {since}")))
+        }
+        (None | Some((What::FeedFresh, _)), Freshness::Stale { since, .. }) => Some((What::FeedStale, since, found.to_string())),
+        _ => None,
+    })
+}
+
 fn record(transaction: &Transaction<'_>, noticed: &Noticed<'_>, now: Timestamp) -> Result<(), StoreError> {
     let sql = "INSERT INTO changes (what, subscriber_key, subscriber, since, noticed_at, detail, delivery_key, destination)
                VALUES (:what, :key, :name, :since, :now, :detail, :delivery, :destination)";
@@ -179,6 +243,21 @@ fn dead_letters(transaction: &Transaction<'_>) -> sql::Result<Vec<DeadLetter>> {
             active_since: row.get::<_, At>("active_since")?.0,
             gone: row.get("gone")?,
             destination: row.get("destination")?,
+        })
+    })?;
+    rows.collect()
+}
+
+/// The next deaths of those who are still subscribers.
+fn deaths(transaction: &Transaction<'_>, from: i64) -> sql::Result<Vec<Death>> {
+    let mut find = transaction.prepare_cached(queries::DEATHS)?;
+    let rows = find.query_map(params![from, i64::try_from(MAX_DEATHS).unwrap_or(i64::MAX)], |row| {
+        Ok(Death {
+            change_key: row.get("change_key")?,
+            subscriber_key: row.get("subscriber_key")?,
+            name: row.get("name")?,
+            since: row.get::<_, At>("since")?.0,
+            recovered_at: optional_at(row, "recovered_at")?,
         })
     })?;
     rows.collect()
@@ -260,7 +339,7 @@ fn known_withheld(transaction: &Transaction<'_>, from: i64) -> sql::Result<BTree
         match row.get::<_, Word<What>>("what")?.0 {
             What::WithholdingBegan => known.insert(key),
             What::WithholdingEnded => known.remove(&key),
-            What::FeedStale | What::FeedFresh | What::DestinationDead => false,
+            What::FeedStale | What::FeedFresh | What::DestinationDead | What::DestinationRecovered => false,
         };
     }
     Ok(known)

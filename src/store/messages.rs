@@ -150,13 +150,11 @@ impl<'t> Writer<'t> {
         let find = "SELECT content_key FROM contents WHERE event_key = ?1 AND content = ?2";
         let found =
             self.transaction.prepare_cached(find)?.query_row(params![event_key, Json(content)], |row| row.get(0)).optional()?;
-        let key = match found {
-            Some(key) => key,
-            None => {
-                let insert = "INSERT INTO contents (event_key, content) VALUES (?1, ?2)";
-                let row = params![event_key, Json(content)];
-                self.transaction.prepare_insert(insert, "content_key")?.key(row)?
-            }
+        let key = if let Some(key) = found {
+            key
+        } else {
+            let insert = "INSERT INTO contents (event_key, content) VALUES (?1, ?2)";
+            self.transaction.prepare_insert(insert, "content_key")?.key(params![event_key, Json(content)])?
         };
         self.content = Some((event_key, content.clone(), key));
         Ok(key)
@@ -174,13 +172,12 @@ impl<'t> Writer<'t> {
         let find = "SELECT terms_key FROM terms WHERE terms = ?1";
         let mut find = self.transaction.prepare_cached(find)?;
         let found = find.query_row([Json(&terms)], |row| row.get(0)).optional()?;
-        let key = match found {
-            Some(key) => key,
-            None => {
-                // Another daemon may write the same at this moment.
-                self.transaction.prepare_cached(insert)?.execute([Json(&terms)])?;
-                find.query_row([Json(&terms)], |row| row.get(0))?
-            }
+        let key = if let Some(key) = found {
+            key
+        } else {
+            // Another daemon may write the same at this moment.
+            self.transaction.prepare_cached(insert)?.execute([Json(&terms)])?;
+            find.query_row([Json(&terms)], |row| row.get(0))?
         };
         self.terms.entry(terms.promise).or_default().push((*rate, *burst, key));
         Ok(key)

@@ -52,7 +52,7 @@ pub use lanes::lanes;
 pub use ledger::{HistoryRow, LedgerRow, SubscriberCounts, UpdateRow};
 pub use location::Location;
 pub use lock::DaemonLock;
-pub use note::{DaemonNote, Reload, Turns};
+pub use note::{DaemonNote, Reload, Turns, Watched};
 pub use notices::{ClaimedNotice, NoticeCounts, NoticeRow};
 pub use outbox::{DeliveryStatus, MessageRow, OutboxRow, Retried};
 pub use overview::{MessageMoment, Quake};
@@ -89,9 +89,11 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0007_notices.sql"),
     include_str!("../../migrations/sqlite/0008_retention.sql"),
     include_str!("../../migrations/sqlite/0009_fan_out.sql"),
+    include_str!("../../migrations/sqlite/0010_recoveries.sql"),
 ];
 /// Those of a server, counted in its table `throttler_schema`.
-const SERVER_MIGRATIONS: &[&str] = &[include_str!("../../migrations/postgres/0001_first.sql")];
+const SERVER_MIGRATIONS: &[&str] =
+    &[include_str!("../../migrations/postgres/0001_first.sql"), include_str!("../../migrations/postgres/0002_recoveries.sql")];
 /// The oldest PostgreSQL that has all that is asked of it.
 const LEAST_SERVER: u32 = 14;
 

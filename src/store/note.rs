@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::StoreError;
 use crate::limits::Standing;
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// The longest file that is read, in bytes.
 const MAX_BYTES: u64 = 64 << 10;
@@ -21,6 +21,9 @@ pub struct DaemonNote {
     pub version: String,
     /// The configuration file; `None`: only defaults.
     pub configuration: Option<PathBuf>,
+    /// What it polls; `None` in a note of an earlier version.
+    #[serde(default)]
+    pub watching: Option<Watched>,
     pub started_at: Timestamp,
     /// When this was written.
     pub noted_at: Timestamp,
@@ -33,6 +36,13 @@ pub struct DaemonNote {
     /// How the limits on deliveries stand.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<Standing>,
+}
+
+/// Which feed is polled, and when it counts as stale.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Watched {
+    pub feed: String,
+    pub stale_after: Span,
 }
 
 /// When each stage last was at a turn, be it with nothing to do; `None` before its first.

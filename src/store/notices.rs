@@ -254,7 +254,7 @@ fn gather(transaction: &Transaction<'_>, told_to: i64) -> sql::Result<(Notice, i
         let rows = list.query_map(params![told_to, what.name(), i64::try_from(MAX_LISTED).unwrap_or(i64::MAX)], item)?;
         sections.push(Section { what, count, listed: rows.collect::<Result<_, _>>()? });
     }
-    Ok((Notice { sections }, newest))
+    Ok((Notice { sections, exercise: false }, newest))
 }
 
 fn item(row: &Row<'_>) -> sql::Result<Item> {

@@ -1,6 +1,7 @@
-//! Retention: what was decided long ago leaves the ledger with its messages, a little in each transaction. What waits, is due
-//! or under way stays, and so does what an operator has not had the time to look at. An event itself stays for good, with its
-//! ids and what was known of it last, so that a feed which shows it again brings no news.
+//! Retention: what was decided long ago leaves the ledger with its messages, and what the operator was told with its notices, a
+//! little in each transaction. What waits, is due or under way stays, and so does what an operator has not had the time to look
+//! at. An event itself stays for good, with its ids and what was known of it last, so that a feed which shows it again brings no
+//! news.
 
 use super::rows::{At, optional_at};
 use super::sql::{self, OptionalExtension, Transaction, named_params, params};
@@ -26,6 +27,9 @@ pub struct Pruned {
     pub messages: u64,
     /// Older versions of events.
     pub revisions: u64,
+    /// What the operator was told of, and the messages that told it.
+    pub changes: u64,
+    pub notices: u64,
     /// Where to go on; `None` at the end of the ledger.
     pub next: Option<PruneCursor>,
 }
@@ -39,6 +43,8 @@ impl Pruned {
             updates: self.updates + later.updates,
             messages: self.messages + later.messages,
             revisions: self.revisions + later.revisions,
+            changes: self.changes + later.changes,
+            notices: self.notices + later.notices,
             next: later.next,
         }
     }
@@ -74,6 +80,20 @@ impl Store {
         let pruned = prune_event(&transaction, before, here).map_err(step("prune the ledger"))?;
         transaction.commit().map_err(step("commit the pruned ledger"))?;
         Ok(pruned)
+    }
+
+    /// One step of a sweep through what the operator was told of: deletes what was told, and the messages that were settled,
+    /// `before` then. How things stand, and what is not told yet, stays. Where to go on; the default is the beginning, `None` the
+    /// end.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the database cannot be read or written; nothing is deleted then.
+    pub fn prune_notices(&mut self, before: Timestamp, from: i64) -> Result<(Pruned, Option<i64>), StoreError> {
+        let begin = self.connection.begin();
+        let transaction = begin.map_err(step("begin pruning the notices"))?;
+        let done = prune_noticed(&transaction, before, from).map_err(step("prune the notices"))?;
+        transaction.commit().map_err(step("commit the pruned notices"))?;
+        Ok(done)
     }
 
     /// Since when all is kept that was decided; `None` while nothing was deleted.
@@ -157,6 +177,24 @@ fn prune_decisions(
     }
     let last = rows.last().filter(|_| rows.len() == STEP);
     Ok(last.map(|(subscriber_key, ..)| PruneCursor { subscriber_key: subscriber_key + 1, ..here }))
+}
+
+fn prune_noticed(transaction: &Transaction<'_>, before: Timestamp, from: i64) -> sql::Result<(Pruned, Option<i64>)> {
+    let most = i64::try_from(STEP).unwrap_or(i64::MAX);
+    let messages = named_params! { ":before": At(before), ":step": most };
+    let notices = transaction.prepare_cached(queries::PRUNE_NOTICES)?.execute(messages)? as u64;
+    let mut look = transaction.prepare_cached(queries::PRUNABLE_CHANGES)?;
+    let parameters = named_params! { ":before": At(before), ":from": from, ":step": most };
+    let rows = look.query_map(parameters, |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let rows: Vec<(i64, bool)> = rows.collect::<Result<_, _>>()?;
+    let mut delete = transaction.prepare_cached("DELETE FROM changes WHERE change_key = ?1")?;
+    let mut changes = 0;
+    for (key, _) in rows.iter().filter(|(_, prunable)| *prunable) {
+        changes += delete.execute([key])? as u64;
+    }
+    let more = rows.len() == STEP || notices == STEP as u64;
+    let next = more.then(|| rows.last().map_or(from, |(key, _)| key + 1));
+    Ok((Pruned { changes, notices, ..Pruned::default() }, next))
 }
 
 /// Deletes the older versions of an event of which nothing is left in the ledger: how many.

@@ -20,7 +20,7 @@ pub struct StoreStatus {
     /// Under way.
     pub leased: u64,
     pub dead: u64,
-    /// When the oldest message that is due or under way was made.
+    /// When the first of the messages that are due or under way was made.
     pub oldest_due_at: Option<Timestamp>,
 }
 
@@ -55,18 +55,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be read.
     pub fn status(&self) -> Result<StoreStatus, StoreError> {
-        let sql = "SELECT
-            (SELECT count(*) FROM events WHERE merged_into IS NULL) AS events,
-            (SELECT max(origin_at) FROM events WHERE merged_into IS NULL) AS newest,
-            (SELECT count(*) FROM events WHERE dispatch_from IS NOT NULL) AS undecided,
-            (SELECT count(*) FROM subscribers WHERE removed_at IS NULL AND standing = 'active') AS active,
-            (SELECT count(*) FROM subscribers WHERE removed_at IS NULL AND standing = 'paused') AS paused,
-            (SELECT count(*) FROM subscribers WHERE removed_at IS NULL AND standing = 'disabled') AS disabled,
-            (SELECT count(*) FROM outbox WHERE status = 'due') AS due,
-            (SELECT count(*) FROM outbox WHERE status = 'leased') AS leased,
-            (SELECT count(*) FROM outbox WHERE status = 'dead') AS dead,
-            (SELECT min(created_at) FROM outbox WHERE status IN ('due', 'leased')) AS oldest";
-        let read = self.connection.query_row(sql, [], |row| {
+        let read = self.connection.query_row(queries::STANDING, [], |row| {
             let count = |column| row.get::<_, i64>(column).map(i64::unsigned_abs);
             let at = |column| row.get::<_, Option<At>>(column).map(|at| at.map(|at| at.0));
             Ok(StoreStatus {

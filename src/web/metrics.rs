@@ -9,7 +9,7 @@ use prometheus::proto::MetricFamily;
 use prometheus::{Gauge, GaugeVec, Opts, Registry, TextEncoder};
 
 use super::Web;
-use crate::daemon::with_causes;
+use crate::daemon::{Metrics, with_causes};
 use crate::freshness::{FeedState, Freshness};
 use crate::limits::Standing;
 use crate::store::{NoticeCounts, StoreStatus};
@@ -27,11 +27,11 @@ pub(super) async fn metrics(State(web): State<Arc<Web>>) -> Response {
     let answers = match &read {
         Ok((state, counts, notices)) => {
             let freshness = state.freshness(watching.since, watching.stale_after, now);
-            standing(Some((state, freshness, counts, notices)), &web.metrics.limits())
+            standing(Some((state, freshness, counts, notices)), &web.metrics)
         }
         Err(fault) => {
             tracing::debug!("the database does not answer: {}", with_causes(fault));
-            standing(None, &web.metrics.limits())
+            standing(None, &web.metrics)
         }
     };
     let text = answers.and_then(|gauges| {
@@ -47,12 +47,15 @@ pub(super) async fn metrics(State(web): State<Arc<Web>>) -> Response {
 /// How things stand, in gauges; without the database only that it does not answer. What is not known has no sample.
 fn standing(
     read: Option<(&FeedState, Freshness, &StoreStatus, &NoticeCounts)>,
-    limits: &[Standing],
+    metrics: &Metrics,
 ) -> Result<Vec<MetricFamily>, prometheus::Error> {
     let gauges = Gauges(Registry::new());
     gauges.labelled("build_info", "The version that runs.", "version", &[(env!("CARGO_PKG_VERSION"), 1)])?;
     gauges.flag("database_up", "Whether the database answers.", read.is_some())?;
-    gauges.limits(limits)?;
+    gauges.limits(&metrics.limits())?;
+    if let Some(away) = metrics.store_away() {
+        gauges.flag("limit_store_up", "Whether the store of shared limits answers.", !away)?;
+    }
     let Some((state, freshness, counts, notices)) = read else { return Ok(gauges.0.gather()) };
     gauges.at("feed_last_success_timestamp_seconds", "When a poll last succeeded.", state.polled_at)?;
     gauges.at("feed_content_timestamp_seconds", "When the newest content was made.", state.generated_at)?;

@@ -249,6 +249,28 @@ fn wrong_configurations() {
             &["c.toml: limit 'a'", "this one's is local"],
         ),
         ("[limit]\nname = \"a\"\n", &["c.toml:1", "[[limit]]"]),
+        (
+            "[[limit]]\nname = \"a\"\nrate = \"3/s\"\nall = true\nstore = \"redis://x\"\nalgorithm = \"fixed-window\"\n\
+             outage = \"local-share\"\ninstances = 4\n",
+            &["c.toml: limit 'a': local-share leaves one of 4 instances nothing of 3/s; expected at least 4"],
+        ),
+        (
+            "[[limit]]\nname = \"a\"\nrate = \"9/s\"\nall = true\nstore = \"redis://x\"\noutage = \"local-share\"\n",
+            &["c.toml: limit 'a': expected instances"],
+        ),
+        (
+            "[[limit]]\nname = \"a\"\nrate = \"1/s\"\nall = true\nstore = \"redis://x\"\n\
+             [[limit]]\nname = \"b\"\nrate = \"1/s\"\nall = true\nstore = \"redis://y\"\n",
+            &["c.toml: limit 'b': its store is redis://y, and that of 'a' redis://x; expected one server for all"],
+        ),
+        (
+            "[[limit]]\nname = \"a\"\nrate = \"1/s\"\nall = true\nstore = \"http://:sesame@x\"\n",
+            &["c.toml: limit 'a': 'http://…' is no address of a Redis server: expected local, redis://"],
+        ),
+        (
+            "[[limit]]\nname = \"a\"\nrate = \"1000000/d\"\nall = true\nstore = \"redis://x\"\n",
+            &["c.toml: limit 'a': a token-bucket of 1000000/d is beyond what Redis computes exactly"],
+        ),
         ("[feed]\npoll = \"5s\"\n", &["c.toml: feed.poll", "5s is too often for https://", "1m or more"]),
         ("[feed]\nurl = \"gopher://x\"\n", &["c.toml: feed.url", "'gopher://x'", "expected https, http or file"]),
         ("[feed]\nurl = \"file:///none/x.geojson\"\n", &["c.toml: feed.url", "cannot read /none/x.geojson"]),
@@ -286,6 +308,35 @@ fn wrong_configurations() {
     let told = place.command(&["run"]).env("THROTTLER_LOG", "[[").output().expect("the program");
     assert_eq!(told.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&told.stderr).contains("$THROTTLER_LOG is '[['"));
+}
+
+#[test]
+fn limits_that_cover_nobody_or_lie_nowhere_are_found() {
+    let place = prepared();
+    let check_it = |text: &str| {
+        place.write("c.toml", text);
+        place.run(&["--config", "c.toml", "config", "check"])
+    };
+    let tagged = "[[limit]]\nname = \"bulk\"\nrate = \"5/s\"\ncost = 2\ntag = \"bluk\"\n";
+    place.write("c.toml", "");
+    let set = place.run(&["--config", "c.toml", "subscriber", "set", "anna", "--tags", "bulk,europe"]);
+    assert_eq!(set.status, Some(0), "{}", set.err);
+    check(
+        &check_it(tagged),
+        2,
+        &["c.toml: limit 'bulk' covers nothing: no subscriber has the tag 'bluk'; the nearest is 'bulk'"],
+        tagged,
+    );
+    let right = check_it(&tagged.replace("bluk", "bulk"));
+    let line =
+        "bulk, subscribers tagged bulk: up to 5 at once, 5 per second on average, at most 9 in any second; a delivery costs 2";
+    assert!(right.status == Some(0) && right.out.contains(line), "{} {}", right.out, right.err);
+    let host = "[[limit]]\nname = \"slack\"\nrate = \"1/s\"\nhost = \"hooks.slcak.com\"\n";
+    check(&check_it(host), 2, &["limit 'slack' covers nothing: no subscriber has a webhook at 'hooks.slcak.com'"], host);
+    let nowhere = "[[limit]]\nname = \"a\"\nrate = \"1/s\"\nall = true\nstore = \"redis://anna:sesame@127.0.0.1:1\"\n";
+    let told = check_it(nowhere);
+    check(&told, 2, &["c.toml: limit store: cannot reach redis://127.0.0.1:1: "], nowhere);
+    assert!(!told.err.contains("sesame"), "{}", told.err);
 }
 
 #[test]

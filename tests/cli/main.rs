@@ -10,6 +10,7 @@ mod daemon;
 mod database;
 mod examples;
 mod forms;
+mod gate;
 mod help;
 mod kills;
 mod log;

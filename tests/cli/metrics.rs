@@ -191,7 +191,7 @@ async fn what_is_exposed_is_strict_and_equals_the_ledger() {
         let labels = labels(&[("channel", channel)]);
         assert_eq!(count(&found["throttler_attempt_duration_seconds"], "_count", &labels), attempts, "{channel}");
         // Updates have no latency.
-        let alerts = format!("sum(status = 'delivered' AND channel {is} 'email' AND alert ->> '$.content.event' IS NOT NULL)");
+        let alerts = format!("sum(status = 'delivered' AND channel {is} 'email' AND content_key IS NOT NULL)");
         assert_eq!(count(&found["throttler_alert_latency_seconds"], "_count", &labels), rows(&alerts), "{channel}");
     }
     assert_eq!(one("throttler_attempts_total", &[("channel", "webhook"), ("result", "permanent")]), rows("sum(status = 'dead')"));

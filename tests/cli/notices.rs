@@ -156,3 +156,38 @@ async fn the_configuration_says_where_notices_go_and_what_is_wrong_with_it() {
         assert!(checked.status.success(), "{variable}: {checked:?}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_ways_to_the_operator_can_be_tried() {
+    let (server, receiver) = (Server::start(Script::default()).await, Receiver::start().await);
+    let place = place(&server, &format!("http://127.0.0.1:{}/ops", receiver.port));
+    place.feed(&[]);
+    let told = place.run(&["config", "check", "--notify"]).ok();
+    assert!(told.starts_with("The configuration is in order.\n"), "{told}");
+    let hook = format!("Delivered an exercise to http://127.0.0.1:{}/…: ", receiver.port);
+    assert!(told.contains("\nDelivered an exercise to ops@example.net: ") && told.contains(&hook), "{told}");
+    let title = "EXERCISE: throttler: the feed is stale";
+    let mails = server.mails();
+    assert_eq!((mails.len(), mails[0].to.as_str()), (1, "ops@example.net"));
+    assert!(mails[0].text.contains(&format!("\r\nSubject: {title}\r\n")), "{}", mails[0].text);
+    assert!(mails[0].text.contains("This is an exercise"), "{}", mails[0].text);
+    let requests = receiver.requests();
+    let about = |key: &str| &requests[0].body[key];
+    assert_eq!(
+        (requests.len(), about("type"), about("exercise"), about("title")),
+        (1, &"notice".into(), &true.into(), &title.into())
+    );
+    assert!(!place.path("throttler.db").exists(), "it changes nothing");
+
+    receiver.answer("/ops", 410);
+    let refused = place.run(&["config", "check", "--notify"]);
+    let fault = format!(
+        "throttler: the exercise did not reach http://127.0.0.1:{}/… (a notice would be given up): answered 410",
+        receiver.port
+    );
+    assert_eq!(refused.status, Some(1), "{refused:?}");
+    assert!(refused.err.starts_with(&fault) && refused.out.contains("Delivered an exercise to ops@example.net: "), "{refused:?}");
+    let nobody = crate::place::Place::new().run(&["config", "check", "--notify"]);
+    assert_eq!(nobody.status, Some(2), "{nobody:?}");
+    assert!(nobody.err.ends_with(": operator: expected an email or a webhook to notify\n"), "{nobody:?}");
+}

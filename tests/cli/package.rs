@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::place::Place;
 
@@ -39,6 +40,26 @@ fn what_is_packaged_is_there() {
             assert!(path.exists(), "{source}");
         }
         assert!(["640", "644", "755"].contains(&mode.as_str()), "{source}: {mode}");
+    }
+}
+
+#[test]
+fn the_notices_are_of_what_is_linked() {
+    let output = Command::new(root().join("debian/notices")).output().expect("the script");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let notices = String::from_utf8(output.stdout).expect("UTF-8");
+    let list = notices.lines().take_while(|line| !line.starts_with("====="));
+    let listed: Vec<&str> = list.filter_map(|line| line.split_once('\t').map(|(crate_, _)| crate_)).collect();
+    assert!(listed.len() > 100, "{listed:?}");
+    for crate_ in &listed {
+        assert!(notices.contains(&format!("\n{crate_}: ")), "no text of {crate_}");
+    }
+    let lists = |name: &str| listed.iter().any(|crate_| crate_.split(' ').next() == Some(name));
+    for (name, is_linked) in [("rusqlite", true), ("ring", true), ("criterion", false), ("serde_derive", false), ("cc", false)] {
+        assert_eq!(lists(name), is_linked, "{name}");
+    }
+    for copyright in ["Copyright (c) 2014 The rusqlite developers", "Brian Smith"] {
+        assert!(notices.contains(copyright), "{copyright}");
     }
 }
 

@@ -6,8 +6,11 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use rusqlite::Connection;
+use throttler::clock::{Clock, SystemClock};
+use throttler::time::{Span, Timestamp};
 
 use crate::daemon::{Daemon, log, mails, number, place, wait_for_first_poll};
+use crate::gate::Gate;
 use crate::place::{Place, quake, wait_for};
 use crate::receiver;
 use crate::smtp_server::{Script, Server};
@@ -263,4 +266,154 @@ async fn a_reload_reads_the_password_beside_the_configuration_again() {
     wait_for("a mail", || (!server.mails().is_empty()).then_some(()));
     assert_eq!(daemon.stop().code(), Some(0));
     assert!(!log(&place).contains("s3cret") && !log(&place).contains("mistyped"), "{}", log(&place));
+}
+
+/// A feed without earthquakes that was made then.
+fn feed_of(made: Timestamp) -> String {
+    format!(r#"{{"type":"FeatureCollection","metadata":{{"generated":{},"status":200}},"features":[]}}"#, made.millis())
+}
+
+/// A place whose feed is behind this gate.
+fn polling(gate: &Gate) -> Place {
+    let place = place();
+    let file = format!("file://{}", place.path("feed.geojson").display());
+    reconfigure(&place, &file, &format!("http://127.0.0.1:{}/feed.geojson", gate.port));
+    place
+}
+
+/// The daemon under this manager, by a clock that the test moves.
+fn start_by_clock(place: &Place, now: Timestamp) -> Daemon {
+    place.replace("clock", &now.to_string());
+    let (socket, clock) = (place.path("notify"), place.path("clock"));
+    let variables = [
+        ("NOTIFY_SOCKET", socket.as_os_str()),
+        ("WATCHDOG_USEC", "200000".as_ref()),
+        ("THROTTLER_TEST_CLOCK", clock.as_os_str()),
+    ];
+    Daemon::start_with(place, &variables)
+}
+
+/// Moves the clock, and waits until a stage has been at a turn and has noted it.
+fn move_clock(place: &Place, now: Timestamp) {
+    place.replace("clock", &now.to_string());
+    wait_for("a turn at that time", || {
+        let note = std::fs::read_to_string(place.path("throttler.db.daemon.json")).ok()?;
+        note.contains(&format!("\"noted_at\": \"{now}\"")).then_some(())
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_poll_that_hangs_holds_up_no_stop() {
+    let gate = Gate::start(feed_of(SystemClock.now())).await;
+    let place = polling(&gate);
+    let manager = Manager::listen(&place);
+    let mut daemon = Manager::start(&place);
+    manager.hear("READY=1");
+    wait_for("a poll is under way", || (!gate.came().is_empty()).then_some(()));
+    daemon.signal("TERM");
+    manager.hear("STOPPING=1");
+    assert_eq!(daemon.ended().code(), Some(0));
+    assert!(!log(&place).contains("the next poll comes in"), "it was waited for: {}", log(&place));
+    assert_eq!(number(&place, "SELECT count(*) FROM installation WHERE polled_at IS NOT NULL"), Some(0));
+
+    // The next start polls anew.
+    gate.open();
+    let daemon = Daemon::start(&place);
+    wait_for_first_poll(&place);
+    assert_eq!(daemon.stop().code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stage_that_hangs_ends_the_signs_of_life_although_the_others_go_on() {
+    let start = SystemClock.now();
+    let after = |seconds| start.plus(Span::from_seconds(seconds));
+    let gate = Gate::start(feed_of(start)).await;
+    let place = polling(&gate);
+    let manager = Manager::listen(&place);
+    let daemon = start_by_clock(&place, start);
+    manager.hear("READY=1");
+    wait_for("a poll is under way", || (!gate.came().is_empty()).then_some(()));
+    manager.hear("WATCHDOG=1");
+    // Nine minutes are as long as a poll may take; ten are a poll that hangs.
+    move_clock(&place, after(540));
+    manager.hear("WATCHDOG=1");
+    move_clock(&place, after(601));
+    move_clock(&place, after(700));
+    let silent_from = manager.0.try_iter().count();
+    for seconds in [800, 900, 1_000] {
+        move_clock(&place, after(seconds));
+    }
+    let heard: Vec<String> = manager.0.try_iter().flatten().collect();
+    assert!(!heard.iter().any(|line| line.starts_with("WATCHDOG")), "after {silent_from} messages: {heard:?}");
+    // Had it only been slow, all would be well.
+    gate.open();
+    manager.hear("WATCHDOG=1");
+    assert_eq!(daemon.stop().code(), Some(0));
+}
+
+#[test]
+fn a_decision_under_way_at_a_stop_is_made_once() {
+    let place = place();
+    place.run(&["subscriber", "add", "anna", "--email", "anna@example.org"]).ok();
+    let manager = Manager::listen(&place);
+    let mut daemon = Manager::start(&place);
+    wait_for_first_poll(&place);
+    let other = Connection::open(place.path("throttler.db")).expect("opens");
+    // Counting to two millions for a decision takes long enough to be interrupted.
+    other.busy_timeout(Duration::from_secs(10)).expect("a timeout");
+    other
+        .execute_batch(
+            "CREATE TABLE steps (n INTEGER);
+             INSERT INTO steps WITH RECURSIVE step (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM step LIMIT 1500) SELECT n FROM step;
+             CREATE TRIGGER slowly BEFORE INSERT ON decisions BEGIN SELECT sum(a.n * b.n) FROM steps AS a, steps AS b; END;",
+        )
+        .expect("a slow database");
+    other.busy_timeout(Duration::ZERO).expect("no patience");
+    place.feed(&[quake("us1", 5.1)]);
+    wait_for("the decision is under way", || {
+        let is_known = number(&place, "SELECT count(*) FROM events") == Some(1);
+        let is_busy = is_known && other.execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_err();
+        is_busy.then_some(())
+    });
+    daemon.signal("TERM");
+    manager.hear("STOPPING=1");
+    assert_eq!(daemon.ended().code(), Some(0));
+    let decided = |place: &Place| number(place, "SELECT count(*) FROM decisions");
+    assert_eq!(number(&place, "SELECT count(*) FROM outbox"), decided(&place), "both or neither");
+
+    other.execute_batch("DROP TRIGGER slowly; DROP TABLE steps").expect("mended");
+    let daemon = Daemon::start(&place);
+    let done = "SELECT count(*) FROM outbox WHERE status = 'delivered' AND attempts = 1";
+    wait_for("the receipt", || number(&place, done).filter(|count| *count == 1));
+    assert_eq!(daemon.stop().code(), Some(0));
+    assert_eq!((decided(&place), mails(&place).len()), (Some(1), 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_notice_under_way_at_a_stop_is_handed_back_and_told_by_the_next_start() {
+    let now = SystemClock.now();
+    let (place, gate) = (place(), Gate::start(String::new()).await);
+    place.replace("feed.geojson", &feed_of(now.minus(Span::from_seconds(7_200))));
+    place.write("secret", "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n");
+    let operator = format!("[operator]\nwebhook = \"http://127.0.0.1:{}/ops\"\nwebhook_secret_file = \"secret\"\n", gate.port);
+    reconfigure(&place, "[email]", &format!("{operator}[email]"));
+    let manager = Manager::listen(&place);
+    let mut daemon = start_by_clock(&place, now);
+    wait_for("it is noticed", || number(&place, "SELECT change_key FROM changes"));
+    let later = now.plus(Span::from_seconds(61));
+    move_clock(&place, later);
+    wait_for("a notice is under way", || (!gate.came().is_empty()).then_some(()));
+    daemon.signal("TERM");
+    let stopping = manager.hear("STOPPING=1").pop().expect("a message");
+    assert_eq!(stopping[1], "STATUS=stopping, 1 deliveries under way");
+    assert_eq!(daemon.ended().code(), Some(0));
+    let handed_back = "SELECT count(*) FROM notices WHERE status = 'due' AND detail LIKE 'cut off by a stop of the daemon%'";
+    assert_eq!(number(&place, handed_back), Some(1));
+
+    gate.open();
+    let daemon = start_by_clock(&place, later);
+    wait_for("it is told", || number(&place, "SELECT 1 FROM notices WHERE status = 'delivered'"));
+    assert_eq!(daemon.stop().code(), Some(0));
+    let came = gate.came();
+    assert!(came.len() == 2 && came[0] == came[1] && came[0].ends_with("-notice-1-webhook"), "{came:?}");
 }

@@ -115,3 +115,44 @@ fn without_a_database_there_is_nothing_to_tell() {
     assert!(refused.err.contains("throttler.db"), "{refused:?}");
     assert!(place.files().is_empty(), "asking makes none");
 }
+
+#[test]
+fn a_bad_configuration_is_told_and_so_is_the_rest() {
+    let place = place();
+    let daemon = Daemon::start(&place);
+    wait_for_first_poll(&place);
+    // Refused by the daemon at a reload, which goes on under the one before.
+    place.replace("throttler.toml", "[feed]\npoll = 5\n");
+    let ran = place.run(&["status"]);
+    assert_eq!(ran.status, Some(2), "{ran:?}");
+    assert!(ran.err.starts_with("throttler: throttler.toml:2: poll: ") && ran.err.lines().count() == 1, "{ran:?}");
+    assert!(ran.out.starts_with(&format!("The daemon runs (process {}); the feed is fresh.\n", daemon.id())), "{ran:?}");
+    assert!(ran.out.contains("0 due, 0 under way, 0 dead") && ran.out.contains("/feed.geojson\n"), "{ran:?}");
+    let ran = place.run(&["status", "--format", "json"]);
+    let told: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
+    assert_eq!(
+        (ran.status, &told["feed"]["stale"], &told["daemon"]["running"]),
+        (Some(2), &false.into(), &true.into()),
+        "{told}"
+    );
+    assert!(ran.err.contains(told["configuration"]["fault"].as_str().expect("a fault")), "{ran:?}");
+    assert!(daemon.stop().success());
+
+    // Without a word of the daemon's the feed is not known, which is not to say that it is well.
+    std::fs::remove_file(place.path("throttler.db.daemon.json")).expect("a note");
+    let ran = place.run(&["status"]);
+    assert!(ran.out.starts_with("The daemon does not run; which feed it polls is not known.\n"), "{ran:?}");
+    let told: serde_json::Value = serde_json::from_str(&place.run(&["status", "--format", "json"]).out).expect("JSON");
+    assert_eq!((&told["feed"]["stale"], &told["feed"]["url"]), (&serde_json::Value::Null, &serde_json::Value::Null), "{told}");
+    // The database is the one that it names, as far as that can be read, or that is named beside it.
+    place.replace("throttler.toml", "database = \"other.db\"\n[feed\n");
+    let ran = place.run(&["status"]);
+    assert_eq!((ran.status, ran.out.as_str()), (Some(2), ""), "{ran:?}");
+    assert!(ran.err.starts_with("throttler: throttler.toml:2: ") && ran.err.lines().count() == 1, "{ran:?}");
+    assert!(ran.err.ends_with("; and there is no database other.db: --database names one\n"), "{ran:?}");
+    std::fs::rename(place.path("throttler.db"), place.path("other.db")).expect("it is there");
+    for command in [&["status"][..], &["status", "--database", "other.db"]] {
+        let ran = place.run(command);
+        assert!(ran.status == Some(2) && ran.out.contains("other.db, "), "{ran:?}");
+    }
+}

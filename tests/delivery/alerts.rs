@@ -182,7 +182,12 @@ pub fn notice_alert() -> Alert {
         retry_at: at("2025-07-30T02:41:00Z"),
         reset_at: at("2025-07-30T03:01:00Z"),
     };
-    Alert::notice("k3v9x1-notice-1216-webhook".into(), Notice { sections }, explanation, at("2025-07-30T02:01:00Z"))
+    Alert::notice(
+        "k3v9x1-notice-1216-webhook".into(),
+        Notice { sections, exercise: false },
+        explanation,
+        at("2025-07-30T02:01:00Z"),
+    )
 }
 
 /// A message of every kind that subscribers get, each with a name.

@@ -75,3 +75,12 @@ fn the_next_is_never_promised_too_early() {
     let text = rendered(&late_alert()).text;
     assert!(text.contains("No more alerts may come now; the next is possible at 2025-07-30 01:42:01 UTC (in 12 min)."), "{text}");
 }
+
+#[test]
+fn where_the_limit_has_room_and_quiet_hours_have_not_it_says_so() {
+    let mut alert = late_alert();
+    alert.explanation.remaining = 7;
+    let text = rendered(&alert).text;
+    let next = "7 more alerts may come after quiet hours; the next is possible at 2025-07-30 01:42:01 UTC (in 12 min).";
+    assert!(text.contains(next), "{text}");
+}

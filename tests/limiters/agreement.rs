@@ -9,7 +9,7 @@ use crate::support::{all_limits, any_limit, any_size, at, cases};
 
 /// The next question: when, and how much, also relative to what the last answer said, where mistakes by one show.
 #[derive(Clone, Copy, Debug)]
-enum When {
+pub enum When {
     /// So many ticks later, often none.
     Later(u64),
     /// So many ticks after what the last answer called `retry_at`, one before, or at it.
@@ -18,13 +18,13 @@ enum When {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Cost {
+pub enum Cost {
     Of(u32),
     /// What the last answer said was left, one less or one more.
     Remaining(i64),
 }
 
-fn any_question() -> impl Strategy<Value = (When, Cost, u32)> {
+pub fn any_question() -> impl Strategy<Value = (When, Cost, u32)> {
     let when = prop_oneof![
         2 => Just(When::Later(0)),
         4 => any_size(0, 1 << 50).prop_map(When::Later),
@@ -41,7 +41,7 @@ fn any_question() -> impl Strategy<Value = (When, Cost, u32)> {
 }
 
 /// Where and how much the next question asks.
-fn resolve(when: When, cost: Cost, now: Timestamp, last: Option<Outlook>) -> (Timestamp, u32) {
+pub fn resolve(when: When, cost: Cost, now: Timestamp, last: Option<Outlook>) -> (Timestamp, u32) {
     let beside = |instant: Timestamp, ticks: i64| at(instant.ticks().saturating_add(ticks).min(Timestamp::MAX.ticks()));
     let then = match (when, last) {
         (When::Later(ticks), _) => beside(now, i64::try_from(ticks).expect("below 2^50")),

@@ -5,9 +5,12 @@ mod agreement;
 mod changes;
 mod clock;
 mod faults;
+mod in_redis;
 mod layers;
 mod policy;
 mod promise;
+#[allow(dead_code, reason = "the pipeline's tests pause it")]
+mod redis_server;
 mod reference;
 mod state;
 mod support;

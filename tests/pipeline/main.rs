@@ -17,8 +17,12 @@ mod news;
 mod notices;
 mod opening;
 mod outbox;
+mod outside;
 mod quiet;
 mod receiver;
+#[path = "../limiters/redis_server.rs"]
+#[allow(dead_code, reason = "the tests of limiters have a store of their own in it")]
+mod redis_server;
 mod retention;
 mod rig;
 #[allow(dead_code, reason = "most of it is for the tests of the command line")]

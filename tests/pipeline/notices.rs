@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use throttler::clock::Clock;
+use throttler::daemon::prune::sweep;
 use throttler::daemon::{Contact, Noticed, Operator, Watching, notify};
 use throttler::delivery::{Outcome, WebhookSecret};
 use throttler::limiter::{Algorithm, Limit};
@@ -68,13 +69,15 @@ async fn step(rig: &mut Rig) -> Option<Noticed> {
     database.with(move |store| notify::step(store, &operator, &watched, now)).await.expect("a step of noticing")
 }
 
-/// All there is to notice now, but that withholding was judged and nothing changed.
+/// All there is to notice now, but what was looked at and had not changed.
 async fn notice(rig: &mut Rig) -> Vec<Noticed> {
     let mut steps = Vec::new();
     while let Some(noticed) = step(rig).await {
         steps.push(noticed);
     }
-    steps.retain(|noticed| *noticed != Noticed::Judged { began: 0, ended: 0 });
+    steps.retain(|noticed| {
+        *noticed != Noticed::Judged { began: 0, ended: 0 } && *noticed != Noticed::Recovered { destinations: 0 }
+    });
     steps
 }
 
@@ -200,6 +203,105 @@ async fn a_dead_destination_is_told_once_until_it_was_well_again() {
     tell(&mut rig).await;
     assert_eq!(told(&rig).len(), 4);
     rig.check_books();
+}
+
+#[tokio::test]
+async fn a_destination_that_takes_messages_again_is_told_of_once() {
+    let mut rig = with(&["anna", "ben"]).await;
+    rig.receiver.answer("/anna", 422);
+    quake(&mut rig, "us1").await;
+    tell(&mut rig).await;
+    rig.receiver.answer("/anna", 204);
+    quake(&mut rig, "us2").await;
+    let arrived = rig.clock.now();
+    for _ in 0..2 {
+        rig.pass(MINUTE);
+        rig.restart().await;
+        tell(&mut rig).await;
+    }
+    assert_eq!(titles(&rig), ["throttler: 1 destination is dead (anna)", "throttler: 1 destination takes messages again (anna)"]);
+    let item = changes(&told(&rig)[1])[0]["listed"][0].clone();
+    let dead_since = changes(&told(&rig)[0])[0]["listed"][0]["since"].as_str().expect("a time").to_owned();
+    assert_eq!((&item["subscriber"], &item["since"]), (&"anna".into(), &arrived.to_string().into()));
+    assert_eq!(item["detail"], format!("a message arrived, for the first time since {dead_since}"));
+
+    // It dies again, and what was given up is put back and arrives.
+    rig.receiver.answer("/anna", 422);
+    quake(&mut rig, "us3").await;
+    tell(&mut rig).await;
+    rig.receiver.answer("/anna", 204);
+    rig.store().retry_all_dead(None, rig.clock.now()).expect("put back");
+    rig.settle().await;
+    rig.pass(MINUTE);
+    tell(&mut rig).await;
+    assert_eq!(
+        titles(&rig)[2..],
+        ["throttler: 1 destination is dead (anna)", "throttler: 1 destination takes messages again (anna)"]
+    );
+    rig.check_books();
+}
+
+#[tokio::test]
+async fn many_recoveries_are_found_some_at_once() {
+    let all: Vec<String> = (0..510).map(|at| format!("s{at}")).collect();
+    let mut rig = with(&all.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    for who in &all {
+        rig.receiver.answer(&format!("/{who}"), 422);
+    }
+    quake(&mut rig, "us1").await;
+    notice(&mut rig).await;
+    rig.sql().execute("UPDATE outbox SET status = 'delivered'", []).expect("as if they had arrived");
+    rig.pass(MINUTE);
+    let recovered = |destinations| Noticed::Recovered { destinations };
+    assert_eq!(notice(&mut rig).await[..2], [recovered(500), recovered(10)]);
+    rig.pass(MINUTE);
+    assert_eq!(notice(&mut rig).await.len(), 0, "once");
+}
+
+#[tokio::test]
+async fn what_was_told_is_pruned_and_how_things_stand_is_not_forgotten() {
+    const KEEP: Span = Span::from_seconds(90 * DAY);
+    let mut rig = with(&["anna", "ben"]).await;
+    rig.pass(STALE + 1);
+    tell(&mut rig).await;
+    rig.show(&[]);
+    rig.poll().await;
+    tell(&mut rig).await;
+    for path in ["/anna", "/ben"] {
+        rig.receiver.answer(path, 422);
+    }
+    quake(&mut rig, "us1").await;
+    tell(&mut rig).await;
+    rig.receiver.answer("/anna", 204);
+    quake(&mut rig, "us2").await;
+    rig.pass(MINUTE);
+    tell(&mut rig).await;
+    assert_eq!(titles(&rig).len(), 4, "{:?}", titles(&rig));
+    rig.pass(91 * DAY);
+    rig.see(&[]).await;
+    let pruned = async |rig: &mut Rig| {
+        let (database, now) = (rig.parts().database.clone(), rig.clock.now());
+        let pruned = sweep(&database, KEEP, now).await.expect("pruned");
+        (pruned.changes, pruned.notices)
+    };
+    // What is not told yet, and what is still to be delivered, is not old.
+    let told_to = rig.number("SELECT told_to FROM noticing");
+    let put_back = "UPDATE notices SET status = 'due', settled_at = NULL WHERE delivery_key = 1; UPDATE noticing SET told_to = 0";
+    rig.sql().execute_batch(put_back).expect("sql");
+    assert_eq!(pruned(&mut rig).await, (0, 3));
+    rig.sql().execute("UPDATE noticing SET told_to = ?1", [told_to]).expect("sql");
+    rig.deliver().await;
+    assert_eq!(pruned(&mut rig).await, (2, 0), "the feed's staleness and the death that is over");
+    assert_eq!(pruned(&mut rig).await, (2, 0), "then their ends");
+    assert_eq!(pruned(&mut rig).await, (0, 0));
+    assert_eq!(rig.number("SELECT count(*) FROM changes WHERE what = 'destination-dead' AND subscriber = 'ben'"), 1);
+
+    // Ben is as dead as before, anna is not.
+    rig.receiver.answer("/anna", 422);
+    quake(&mut rig, "us3").await;
+    let before = titles(&rig).len();
+    tell(&mut rig).await;
+    assert_eq!(titles(&rig)[before..], ["throttler: 1 destination is dead (anna)"]);
 }
 
 #[tokio::test]

@@ -300,6 +300,11 @@ async fn a_message_says_what_it_said_when_it_was_decided() {
     // After that others are told of what is known now.
     rig.add(&[rig.hooked("carl")]);
     rig.see(&[quake.revised(6.5), Quake::new(&rig, "us2", 5.1, 1)]).await;
-    assert_eq!(rig.number("SELECT count(*) FROM contents"), 2);
+    assert!(rig.hooks("carl").contains(&"M 6.5 - near us1".to_owned()), "{:?}", rig.hooks("carl"));
+    assert_eq!(
+        rig.number("SELECT count(*) FROM contents"),
+        3,
+        "the first event as it was told and as it is known, and the second"
+    );
     rig.check_books();
 }

@@ -1,5 +1,6 @@
 //! Quiet hours: what comes in them is held without asking the limiter, and passes it once at their end.
 
+use serde_json::Value;
 use throttler::clock::Clock;
 use throttler::limiter::Algorithm;
 use throttler::plan::Outcome;
@@ -42,6 +43,30 @@ fn reasons(rig: &Rig) -> Vec<String> {
     rig.ledger().into_iter().map(|row| row.reason).collect()
 }
 
+/// What the last message says of the next: how many the limit has room for, and when it may come.
+fn next(rig: &Rig) -> (Value, Value) {
+    let limit = rig.receiver.requests().pop().expect("a message").body["limit"].clone();
+    (limit["remaining"].clone(), limit["retry_at"].clone())
+}
+
+#[tokio::test]
+async fn a_message_names_the_next_for_when_limit_and_quiet_hours_both_let_it_come() {
+    let mut rig = evening(|anna| anna.policy.limit = limit(Algorithm::SlidingLog, "2/h", None)).await;
+    rig.pass(HOUR - 10 * MINUTE);
+    let (at, morning) = (rig.clock_plus(0).to_string(), "2025-08-05T19:00:00.000Z");
+    see(&mut rig, "us0", 5.1).await;
+    assert_eq!(next(&rig), (1.into(), at.into()), "another may come at once");
+    see(&mut rig, "us1", 5.2).await;
+    assert_eq!(next(&rig), (0.into(), morning.into()), "the limit allows one in an hour, when it is quiet");
+    rig.pass(2 * HOUR);
+    see(&mut rig, "us2", 6.5).await;
+    assert_eq!(next(&rig), (1.into(), morning.into()), "the limit has room, and quiet hours have not");
+    rig.set("anna", |anna| anna.mode = Mode::Shadow);
+    let at = rig.clock_plus(0).to_string();
+    see(&mut rig, "us3", 5.1).await;
+    assert_eq!(next(&rig), (1.into(), at.into()), "in shadow mode nothing is held");
+}
+
 #[tokio::test]
 async fn what_is_held_costs_nothing_and_is_told_in_one_digest_at_the_end() {
     for excess in [Excess::Digest, Excess::Drop] {
@@ -65,6 +90,7 @@ async fn what_is_held_costs_nothing_and_is_told_in_one_digest_at_the_end() {
         rig.pass(8 * HOUR - 1);
         rig.settle().await;
         assert_eq!(rig.hooks("anna"), ["M 6.0 - near us2"], "not a second too early");
+        assert_eq!(next(&rig), (0.into(), "2025-08-05T19:00:00.000Z".into()), "the limit would let it come at night");
         rig.check_books();
         rig.restart().await;
         rig.pass(1);

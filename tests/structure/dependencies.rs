@@ -28,7 +28,8 @@ const SEVERAL: [(&str, &[&str]); 14] = [
 ];
 
 /// Licences that ask for no more than to be named.
-const LICENCES: [&str; 9] = ["0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MIT-0", "Unicode-3.0", "Zlib"];
+const LICENCES: [&str; 10] =
+    ["0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "BSL-1.0", "ISC", "MIT", "MIT-0", "Unicode-3.0", "Zlib"];
 
 struct Locked {
     name: String,

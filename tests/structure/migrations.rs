@@ -8,8 +8,11 @@ use sha2::{Digest, Sha256};
 
 /// Every migration with the SHA-256 of its file. Change a line only if no release has the file yet.
 const APPLIED: [(&str, &[(&str, &str)]); 2] = [("postgres", &POSTGRES), ("sqlite", &SQLITE)];
-const POSTGRES: [(&str, &str); 1] = [("0001_first.sql", "6a4ef1755ef6cc9bd6c63e2eb51066eb72969d386815532699faf77a041e1166")];
-const SQLITE: [(&str, &str); 9] = [
+const POSTGRES: [(&str, &str); 2] = [
+    ("0001_first.sql", "6a4ef1755ef6cc9bd6c63e2eb51066eb72969d386815532699faf77a041e1166"),
+    ("0002_recoveries.sql", "0cb76014c4a286bd96a75005c604fe7151691e26a44e307ed014845f8617e4b9"),
+];
+const SQLITE: [(&str, &str); 10] = [
     ("0001_first.sql", "280b16c3345d93838cf122887debb5751cf7ca6e9d1296eb876dd7449ea3542f"),
     ("0002_quiet_hours.sql", "b42899ffd73450fe8720ec5ee04574d8dd84b3566ed271999af6c2353b39efd5"),
     ("0003_news.sql", "1ed8f1f1c02a642ffaac38162454194739b14a83ba41af836a56c92c1c804466"),
@@ -19,6 +22,7 @@ const SQLITE: [(&str, &str); 9] = [
     ("0007_notices.sql", "9a07bc8c91568109b52f81608c1af842e08619a739d929ce164306d890977a08"),
     ("0008_retention.sql", "cadc6ef3db85677e9ab7ceaf05ee33d7e09eab4c2845ebcf6b141ec56dee2b4f"),
     ("0009_fan_out.sql", "c852a9816d8b78988715262955c97e9d816330c913263d3af2d5bd44786cea5f"),
+    ("0010_recoveries.sql", "29690259808c33b5595cae140329ca61c666dd3bea117cc6268b797e73d83493"),
 ];
 
 fn sha256(bytes: &[u8]) -> String {

@@ -5,7 +5,8 @@ use serde_json::json;
 
 use crate::alert::Alert;
 use crate::cli::Global;
-use crate::cli::failure::{Blame, Blamed, Failure};
+use crate::cli::exercise::{self, Way};
+use crate::cli::failure::Failure;
 use crate::cli::output::{self, Format};
 use crate::cli::setup::{Loaded, install_crypto, open_existing_store};
 use crate::clock::{Clock, SystemClock};
@@ -33,31 +34,18 @@ pub(super) fn run(global: &Global, name: &SubscriberName, format: Format) -> Res
     let limiter = stored.limiter_at(now).unwrap_or_else(|_| Limiter::new(subscriber.policy.limit));
     let mut alert = Alert::exercise(name.to_string(), explain(subscriber, &limiter, REASON.to_owned(), now), now);
     alert.unsubscribe_url = delivery.unsubscribe_url(stored.enrolment());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let outcome = runtime.block_on(async {
-        let outcome = delivery.deliver(&subscriber.destination, &subscriber.preset, &secrets, &alert, now).await;
-        delivery.close().await;
-        outcome
-    });
-    report(name, &alert, &outcome, format)
+    let way = Way { destination: &subscriber.destination, preset: &subscriber.preset, secrets: &secrets };
+    exercise::send(&delivery, &[way], &alert)?.iter().try_for_each(|outcome| report(name, &alert, outcome, format))
 }
 
 fn report(name: &SubscriberName, alert: &Alert, outcome: &Outcome, format: Format) -> Result<(), Failure> {
-    let (word, detail) = match outcome {
-        Outcome::Delivered { detail } => ("delivered", detail),
-        Outcome::Transient { reason, .. } => ("transient", reason),
-        Outcome::Permanent { reason, .. } => ("permanent", reason),
-    };
-    let delivered = word == "delivered";
+    let (word, detail) = exercise::told(outcome);
+    let delivered = matches!(outcome, Outcome::Delivered { .. });
     if format == Format::Json {
         let answer = json!({ "subscriber": name, "alert": alert.id, "delivered": delivered, "outcome": word, "detail": detail });
         output::print_json(&answer)?;
     } else if delivered {
         output::print(&format!("Delivered an exercise to {name}: {detail}\n"))?;
     }
-    if delivered {
-        return Ok(());
-    }
-    let outlook = if word == "transient" { "an alert would be tried again" } else { "an alert would be given up" };
-    Err(anyhow::anyhow!("the exercise did not reach {name} ({outlook}): {detail}")).blame(Blame::Running)
+    exercise::check(&name.to_string(), "an alert", outcome)
 }

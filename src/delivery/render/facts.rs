@@ -92,7 +92,8 @@ impl Facts {
                 ending,
             },
             Content::Notice(notice) => {
-                Facts { title, note: None, details: notice_details(notice), link: None, rows: Vec::new(), ending }
+                let note = notice.exercise.then(|| EXERCISE_NOTE.to_owned());
+                Facts { title, note, details: notice_details(notice), link: None, rows: Vec::new(), ending }
             }
         }
     }
@@ -157,7 +158,7 @@ fn notice_details(notice: &Notice) -> Vec<(&'static str, String)> {
 fn section_details(section: &Section) -> Vec<(&'static str, String)> {
     let mut details = match section.what {
         What::FeedStale | What::FeedFresh => Vec::new(),
-        What::DestinationDead => vec![("Destinations", section.in_words())],
+        What::DestinationDead | What::DestinationRecovered => vec![("Destinations", section.in_words())],
         What::WithholdingBegan | What::WithholdingEnded => vec![("Withholding", section.in_words())],
     };
     let labels = std::iter::once(if details.is_empty() { "Feed" } else { "" }).chain(std::iter::repeat(""));
@@ -258,16 +259,17 @@ fn ending(alert: &Alert, leave: &str) -> [(&'static str, String); 4] {
 /// How many more may come now, and when the next is possible.
 fn next(what: &str, explanation: &Explanation, created_at: Timestamp) -> String {
     let more = match explanation.remaining {
-        0 => format!("No more {what}s may come now"),
-        1 => format!("1 more {what} may come now"),
-        many => format!("{many} more {what}s may come now"),
+        0 => format!("No more {what}s may come"),
+        1 => format!("1 more {what} may come"),
+        many => format!("{many} more {what}s may come"),
     };
     if explanation.retry_at <= created_at {
-        format!("{more}; the next is possible at once.")
-    } else {
-        let wait = length(explanation.retry_at.since(created_at));
-        format!("{more}; the next is possible at {} (in {wait}).", utc_rounded_up(explanation.retry_at))
+        return format!("{more} now; the next is possible at once.");
     }
+    let wait = length(explanation.retry_at.since(created_at));
+    // The limit has room for them, and quiet hours have not.
+    let when = if explanation.remaining > 0 { "after quiet hours" } else { "now" };
+    format!("{more} {when}; the next is possible at {} (in {wait}).", utc_rounded_up(explanation.retry_at))
 }
 
 fn sentence(text: &str) -> String {

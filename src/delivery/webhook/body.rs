@@ -162,7 +162,7 @@ fn body(alert: &Alert) -> Body<'_> {
         created_at: alert.created_at,
         subscriber: &alert.subscriber,
         title: alert.title(),
-        exercise: matches!(alert.content, Content::Exercise(_)),
+        exercise: matches!(alert.content, Content::Exercise(_) | Content::Notice(Notice { exercise: true, .. })),
         content,
         limit: Limit {
             reason: &explanation.reason,

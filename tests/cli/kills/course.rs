@@ -229,17 +229,17 @@ impl<'a> Course<'a> {
             ("revisions", "SELECT preferred_id, seen_at, changes, r.body FROM revisions AS r JOIN events USING (event_key)"),
             (
                 "decisions",
-                "SELECT name, preferred_id, d.decided_at, outcome, reason, refused, remaining, retry_at, created_at, alert
+                "SELECT name, preferred_id, d.decided_at, outcome, reason, refused, remaining, retry_at, created_at, alert_id, alert
                  FROM decisions AS d JOIN events USING (event_key)
                  JOIN (SELECT subscriber_key, name FROM subscribers) AS s USING (subscriber_key)
-                 LEFT JOIN (SELECT delivery_key, created_at, alert FROM outbox) AS o USING (delivery_key)",
+                 LEFT JOIN (SELECT delivery_key, created_at, alert_id, alert FROM outbox) AS o USING (delivery_key)",
             ),
             (
                 "updates",
-                "SELECT name, preferred_id, revision, kind, decided_at, outcome, reason, refused, retry_at, created_at, alert
+                "SELECT name, preferred_id, revision, kind, decided_at, outcome, reason, refused, retry_at, created_at, alert_id, alert
                  FROM updates JOIN events USING (event_key)
                  JOIN (SELECT subscriber_key, name FROM subscribers) AS s USING (subscriber_key)
-                 LEFT JOIN (SELECT delivery_key, created_at, alert FROM outbox) AS o USING (delivery_key)",
+                 LEFT JOIN (SELECT delivery_key, created_at, alert_id, alert FROM outbox) AS o USING (delivery_key)",
             ),
             (
                 "limiters",
@@ -247,7 +247,7 @@ impl<'a> Course<'a> {
             ),
             (
                 "messages",
-                "SELECT name, magnitude, o.created_at, status, alert, content, terms, o.reason, remaining, retry_at, reset_at
+                "SELECT name, alert_id, magnitude, o.created_at, status, alert, content, terms, o.reason, remaining, retry_at, reset_at
                  FROM outbox AS o JOIN subscribers USING (subscriber_key)
                  LEFT JOIN contents USING (content_key) LEFT JOIN terms USING (terms_key)",
             ),
