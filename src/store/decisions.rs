@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::messages::{Addressed, Writer};
 use super::rows::{At, Json, Word, optional_at};
 use super::shared::{self, Nudge, Share};
-use super::sql::{self, OptionalExtension, Statement, Transaction, params};
+use super::sql::{self, Batch, OptionalExtension, Transaction, params};
 use super::subscribers::{SharedParts, StoredSubscriber, SubscriberKey, column, read_limiter, read_subscriber};
 use super::{Store, StoreError, queries, step};
 use crate::event::Event;
@@ -147,12 +147,13 @@ impl Store {
             written.map_err(step("write a decision"))?;
             writing.state(key, &limiter, first).map_err(step("write a limiter's state"))?;
             if let Some(wake_at) = plan.wake_at {
-                wake_by(&transaction, key, wake_at)?;
+                writing.wake_by(key, wake_at).map_err(step("write when to ask a limiter again"))?;
             }
             chunk.count(plan.outcome, Some(algorithm));
             chunk.decided.push((name, plan));
         }
-        drop((messages, writing));
+        messages.finish()?;
+        writing.finish().map_err(step("write the decisions"))?;
         shared::close_share(&transaction, task, share, next.filter(|_| chunk.more))?;
         if chunk.decided.iter().any(|(_, plan)| plan.message.is_some()) {
             shared::nudge(&transaction, Nudge::Deliver)?;
@@ -208,7 +209,7 @@ impl Store {
                 let first = keys.iter().min().copied().unwrap_or_default();
                 let ending = if *outcome == Outcome::Digested { "-digest" } else { "" };
                 let to = Addressed { key, subscriber: &stored.subscriber, event_key: first, ending };
-                let delivery = Writer::new(&transaction, &self.installation).write(to, message, now)?;
+                let delivery = Writer::new(&transaction, &self.installation).write_only(to, message, now)?;
                 write_told(&transaction, key, &keys, *outcome, reason, delivery)?;
                 (told.len() < held.len()).then_some(now)
             }
@@ -304,23 +305,26 @@ fn is_news(transaction: &Transaction<'_>, task: &DispatchTask, stored: &StoredSu
     Ok(!known.iter().any(|before| stored.subscriber.interest.matches(before)))
 }
 
-/// What a chunk writes for each subscriber, prepared once.
+/// What a chunk writes for its subscribers.
 struct Writing<'t> {
-    decision: Statement<'t>,
-    first_state: Statement<'t>,
-    next_state: Statement<'t>,
+    decisions: Batch<'t>,
+    first_states: Batch<'t>,
+    next_states: Batch<'t>,
+    wakes: Batch<'t>,
 }
 
 impl<'t> Writing<'t> {
     fn new(transaction: &'t Transaction<'_>) -> sql::Result<Writing<'t>> {
         Ok(Writing {
-            decision: transaction.prepare_cached(
+            decisions: transaction.batch(
                 "INSERT INTO decisions (event_key, subscriber_key, decided_at, outcome, reason, refused, remaining, retry_at,
                                         delivery_key)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
             )?,
-            first_state: transaction.prepare_cached("INSERT INTO limiters (subscriber_key, state) VALUES (?1, ?2)")?,
-            next_state: transaction.prepare_cached("UPDATE limiters SET state = ?2 WHERE subscriber_key = ?1")?,
+            first_states: transaction.batch("INSERT INTO limiters (subscriber_key, state) VALUES (?1, ?2)")?,
+            next_states: transaction.batch("UPDATE limiters SET state = ?2 WHERE subscriber_key = ?1")?,
+            wakes: transaction
+                .batch("UPDATE subscribers SET wake_at = ?2 WHERE subscriber_key = ?1 AND (wake_at IS NULL OR wake_at > ?2)")?,
         })
     }
 
@@ -333,7 +337,7 @@ impl<'t> Writing<'t> {
         now: Timestamp,
     ) -> sql::Result<()> {
         let remaining = i64::try_from(plan.outlook.remaining).unwrap_or(i64::MAX);
-        self.decision.execute(params![
+        self.decisions.add(params![
             event_key,
             key.0,
             At(now),
@@ -343,15 +347,23 @@ impl<'t> Writing<'t> {
             remaining,
             plan.outlook.retry_at.map(At),
             delivery
-        ])?;
-        Ok(())
+        ])
     }
 
     /// The limiter's state after it was asked; `first` if there was none before.
     fn state(&mut self, key: SubscriberKey, limiter: &Limiter, first: bool) -> sql::Result<()> {
-        let write = if first { &mut self.first_state } else { &mut self.next_state };
-        write.execute(params![key.0, limiter.to_bytes()])?;
-        Ok(())
+        let states = if first { &mut self.first_states } else { &mut self.next_states };
+        states.add(params![key.0, limiter.to_bytes()])
+    }
+
+    /// When to ask the limiter again: at `wake_at`, or earlier if something else that is withheld may come earlier.
+    fn wake_by(&mut self, key: SubscriberKey, wake_at: Timestamp) -> sql::Result<()> {
+        self.wakes.add(params![key.0, At(wake_at)])
+    }
+
+    fn finish(self) -> sql::Result<()> {
+        let Writing { decisions, first_states, next_states, wakes } = self;
+        [decisions, first_states, next_states, wakes].into_iter().try_for_each(Batch::finish)
     }
 }
 
@@ -378,13 +390,6 @@ pub(super) fn write_limiter(transaction: &Transaction<'_>, key: SubscriberKey, l
 fn set_wake(transaction: &Transaction<'_>, key: SubscriberKey, wake_at: Option<Timestamp>) -> Result<(), StoreError> {
     let sql = "UPDATE subscribers SET wake_at = ?2 WHERE subscriber_key = ?1";
     let done = transaction.prepare_cached(sql).and_then(|mut statement| statement.execute(params![key.0, wake_at.map(At)]));
-    done.map(|_| ()).map_err(step("write when to ask a limiter again"))
-}
-
-/// When to ask the limiter again: at `wake_at`, or earlier if something else that is withheld may come earlier.
-fn wake_by(transaction: &Transaction<'_>, key: SubscriberKey, wake_at: Timestamp) -> Result<(), StoreError> {
-    let sql = "UPDATE subscribers SET wake_at = ?2 WHERE subscriber_key = ?1 AND (wake_at IS NULL OR wake_at > ?2)";
-    let done = transaction.prepare_cached(sql).and_then(|mut statement| statement.execute(params![key.0, At(wake_at)]));
     done.map(|_| ()).map_err(step("write when to ask a limiter again"))
 }
 

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::rows::{At, Json};
-use super::sql::{self, Connection, Insert, OptionalExtension, Row, params};
+use super::sql::{self, Connection, NumberedBatch, OptionalExtension, Row, params};
 use super::subscribers::SubscriberKey;
 use super::{StoreError, step};
 use crate::alert::{Alert, Content, Explanation};
@@ -46,14 +46,15 @@ pub(super) struct Addressed<'a> {
     pub ending: &'a str,
 }
 
-/// Writes the messages of one transaction, and remembers the pieces that they share.
+/// Writes the messages of one transaction, and remembers the pieces that they share. Whoever writes finishes it, or the transaction
+/// is not committed.
 pub(super) struct Writer<'t> {
     transaction: &'t Connection,
     installation: &'t str,
     content: Option<(i64, Content, i64)>,
     terms: HashMap<String, Vec<(Rate, u64, i64)>>,
     /// Prepared at the first message in pieces.
-    insert: Option<Insert<'t>>,
+    outbox: Option<NumberedBatch<'t>>,
 }
 
 /// Of an [`Explanation`] what is the limit's.
@@ -76,7 +77,7 @@ struct Whole<'a> {
 
 impl<'t> Writer<'t> {
     pub fn new(transaction: &'t Connection, installation: &'t str) -> Writer<'t> {
-        Writer { transaction, installation, content: None, terms: HashMap::new(), insert: None }
+        Writer { transaction, installation, content: None, terms: HashMap::new(), outbox: None }
     }
 
     /// Puts a message into the outbox: its key.
@@ -106,11 +107,11 @@ impl<'t> Writer<'t> {
                     "INSERT INTO outbox (event_key, subscriber_key, alert_id, channel, magnitude, content_key, terms_key, reason,
                                                remaining, retry_at, reset_at, created_at, due_at, status)
                            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 'due')";
-                let insert = match &mut self.insert {
-                    Some(insert) => insert,
-                    none => none.insert(self.transaction.prepare_insert(sql, "delivery_key")?),
+                let outbox = match &mut self.outbox {
+                    Some(outbox) => outbox,
+                    none => none.insert(self.transaction.numbered_batch(sql, "outbox", "delivery_key")?),
                 };
-                insert.key(params![
+                outbox.add(params![
                     to.event_key,
                     to.key.0,
                     id,
@@ -130,13 +131,22 @@ impl<'t> Writer<'t> {
                 let sql = "INSERT INTO outbox (event_key, subscriber_key, alert_id, channel, magnitude, alert, created_at, due_at, status)
                            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'due')";
                 let alert = Json(&whole);
-                let insert = match &mut self.insert {
-                    Some(insert) => insert,
-                    none => none.insert(self.transaction.prepare_insert(sql, "delivery_key")?),
-                };
-                insert.key(params![to.event_key, to.key.0, id, lane.as_str(), magnitude, alert, at, due_at])
+                let row = params![to.event_key, to.key.0, id, lane.as_str(), magnitude, alert, at, due_at];
+                self.transaction.insert(sql, row, "delivery_key")
             }
         }
+    }
+
+    /// Puts the only message of a transaction into the outbox: its key.
+    pub fn write_only(mut self, to: Addressed<'_>, message: &Message, now: Timestamp) -> Result<i64, StoreError> {
+        let key = self.write(to, message, now)?;
+        self.finish()?;
+        Ok(key)
+    }
+
+    /// All that was put into the outbox is there, if the transaction is committed.
+    pub fn finish(self) -> Result<(), StoreError> {
+        self.outbox.map_or(Ok(()), NumberedBatch::finish).map_err(step("write alerts to the outbox"))
     }
 
     /// The row of this content, which is mostly that of the message before.
@@ -154,7 +164,7 @@ impl<'t> Writer<'t> {
             key
         } else {
             let insert = "INSERT INTO contents (event_key, content) VALUES (?1, ?2)";
-            self.transaction.prepare_insert(insert, "content_key")?.key(params![event_key, Json(content)])?
+            self.transaction.insert(insert, params![event_key, Json(content)], "content_key")?
         };
         self.content = Some((event_key, content.clone(), key));
         Ok(key)

@@ -230,7 +230,7 @@ impl Version<'_> {
             Some(message) => {
                 let ending = format!("-{}", self.revision.ticks());
                 let to = Addressed { key: self.subscriber, subscriber: &subscriber, event_key: self.event_key, ending: &ending };
-                Some(Writer::new(transaction, installation).write(to, message, now)?)
+                Some(Writer::new(transaction, installation).write_only(to, message, now)?)
             }
             None => None,
         };

@@ -57,6 +57,29 @@ pub(super) fn translate(sql: &str) -> Translated {
     translated
 }
 
+/// An `INSERT … (…) VALUES (…)` with one column more, which takes the parameter behind all others.
+pub(super) fn with_key(sql: &str, column: &str) -> String {
+    let number = translate(sql).parameters.len() + 1;
+    sql.replacen('(', &format!("({column}, "), 1).replacen("VALUES (", &format!("VALUES (?{number}, "), 1)
+}
+
+/// An `INSERT … VALUES (…)` or an `UPDATE … WHERE …` of one row for very many: its parameters, from `?1` on, are arrays of these types.
+pub(super) fn for_all(sql: &str, types: &[&str]) -> String {
+    let numbers = 1..=types.len();
+    let arrays: Vec<_> = numbers.clone().zip(types).map(|(number, of)| format!("${number}::{of}[]")).collect();
+    let names: Vec<_> = numbers.clone().map(|number| format!("v{number}")).collect();
+    let rows = format!("unnest({}) AS every({})", arrays.join(", "), names.join(", "));
+    let of_row = |sql: &str| {
+        // From the last on, for `?1` begins `?10`.
+        numbers.clone().rev().fold(sql.to_owned(), |sql, number| sql.replace(&format!("?{number}"), &format!("every.v{number}")))
+    };
+    if let Some((head, (list, tail))) = sql.split_once("VALUES (").and_then(|(head, rest)| Some((head, rest.split_once(')')?))) {
+        return format!("{head}SELECT {} FROM {rows}{tail}", of_row(list));
+    }
+    let (head, tail) = sql.split_once(" WHERE ").unwrap_or((sql, "true"));
+    format!("{} FROM {rows} WHERE {}", of_row(head), of_row(tail))
+}
+
 /// ` -> '$.a.b'`: the path, the server's operator, and what comes after.
 fn json_path(rest: &str) -> Option<(&str, &'static str, &str)> {
     let (operator, path) = match rest.strip_prefix(" ->> '$.") {
@@ -85,6 +108,21 @@ fn parameter(rest: &str) -> Option<(Parameter, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_statement_for_one_row_becomes_one_for_all() {
+        let insert = with_key("INSERT INTO t (a, b) VALUES (?1, 'due', ?2) ON CONFLICT DO NOTHING", "key");
+        assert_eq!(insert, "INSERT INTO t (key, a, b) VALUES (?3, ?1, 'due', ?2) ON CONFLICT DO NOTHING");
+        assert_eq!(
+            for_all(&insert, &["int8", "text", "int8"]),
+            "INSERT INTO t (key, a, b) SELECT every.v3, every.v1, 'due', every.v2 \
+             FROM unnest($1::int8[], $2::text[], $3::int8[]) AS every(v1, v2, v3) ON CONFLICT DO NOTHING"
+        );
+        assert_eq!(
+            for_all("UPDATE t SET a = ?2 WHERE key = ?1 AND a > ?2", &["int8", "bytea"]),
+            "UPDATE t SET a = every.v2 FROM unnest($1::int8[], $2::bytea[]) AS every(v1, v2) WHERE key = every.v1 AND a > every.v2"
+        );
+    }
 
     #[test]
     fn a_text_says_the_same_in_the_servers_dialect() {

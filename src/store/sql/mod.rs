@@ -1,6 +1,7 @@
 //! One way of speaking to either database, `SQLite` in this process or a PostgreSQL server, in the words of `rusqlite`: its types of
 //! values and parameters are those of both. The texts are the dialect that both have in common; where they differ, `dialect` says how.
 
+mod batch;
 mod dialect;
 pub(super) mod listen;
 mod params;
@@ -11,6 +12,7 @@ use std::cell::Cell;
 
 use rusqlite::TransactionBehavior;
 
+pub(super) use self::batch::{Batch, NumberedBatch};
 pub(super) use self::params::Params;
 pub(super) use self::postgres::{Cancel, Session};
 pub(super) use self::row::{MappedRows, Row, Rows};
@@ -107,16 +109,17 @@ impl Connection {
 
     /// Inserts one row: the number that it got in this column, which is its key.
     pub fn insert(&self, sql: &str, parameters: impl Params, column: &str) -> Result<i64> {
-        self.prepare_insert(sql, column)?.key(parameters)
-    }
-
-    /// A statement that inserts one row at a time, which gets a number in this column.
-    pub fn prepare_insert(&self, sql: &str, column: &str) -> Result<Insert<'_>> {
-        Ok(match self {
-            Connection::Sqlite(connection) => Insert::Sqlite(connection, connection.prepare_cached(sql)?),
+        match self {
+            Connection::Sqlite(connection) => {
+                connection.prepare_cached(sql)?.execute(parameters)?;
+                Ok(connection.last_insert_rowid())
+            }
             // To answer with what it wrote costs SQLite a table of its own.
-            Connection::Postgres(session) => Insert::Postgres { session, sql: format!("{sql} RETURNING {column}") },
-        })
+            Connection::Postgres(session) => {
+                let rows = session.query(&format!("{sql} RETURNING {column}"), &parameters.values()?)?;
+                Row::Postgres(rows.first().ok_or(rusqlite::Error::QueryReturnedNoRows)?).get(0)
+            }
+        }
     }
 
     /// The `SQLite` behind it, for what only that has.
@@ -190,28 +193,6 @@ impl Drop for Transaction<'_> {
 pub(super) enum Statement<'c> {
     Sqlite(rusqlite::CachedStatement<'c>),
     Postgres { session: &'c Session, sql: String },
-}
-
-/// A statement that inserts one row at a time.
-pub(super) enum Insert<'c> {
-    Sqlite(&'c rusqlite::Connection, rusqlite::CachedStatement<'c>),
-    Postgres { session: &'c Session, sql: String },
-}
-
-impl Insert<'_> {
-    /// Inserts a row: its key.
-    pub fn key(&mut self, parameters: impl Params) -> Result<i64> {
-        match self {
-            Insert::Sqlite(connection, statement) => {
-                statement.execute(parameters)?;
-                Ok(connection.last_insert_rowid())
-            }
-            Insert::Postgres { session, sql } => {
-                let rows = session.query(sql, &parameters.values()?)?;
-                Row::Postgres(rows.first().ok_or(rusqlite::Error::QueryReturnedNoRows)?).get(0)
-            }
-        }
-    }
 }
 
 impl Statement<'_> {

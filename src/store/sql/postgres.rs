@@ -9,13 +9,13 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::types::{IsNull, ToSql as ToServer, Type, private::BytesMut, to_sql_checked};
 use tokio_postgres::{CancelToken, Client, NoTls, Row, Statement};
 
 use super::Beside;
-use super::dialect::{Parameter, Translated, translate};
+use super::dialect::{Parameter, Translated, for_all, translate};
 use super::params::Bound;
 use crate::store::server::ServerUrl;
 
@@ -33,6 +33,10 @@ pub enum Fault {
     Server(tokio_postgres::Error),
     /// Its certificate cannot be verified at all.
     Roots(String),
+    /// Rows of a transaction that is to be committed were not sent.
+    NotSent,
+    /// A value is not of its column's type.
+    Value(String),
 }
 
 impl From<tokio_postgres::Error> for Fault {
@@ -49,7 +53,8 @@ impl fmt::Display for Fault {
                 Some(fault) => f.write_str(fault.message()),
                 None => write!(f, "{fault}"),
             },
-            Fault::Roots(fault) => f.write_str(fault),
+            Fault::Roots(fault) | Fault::Value(fault) => f.write_str(fault),
+            Fault::NotSent => f.write_str("not all rows were sent"),
         }
     }
 }
@@ -58,7 +63,7 @@ impl std::error::Error for Fault {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Fault::Server(fault) if fault.as_db_error().is_none() => std::error::Error::source(fault),
-            Fault::Server(_) | Fault::Roots(_) => None,
+            _ => None,
         }
     }
 }
@@ -72,6 +77,8 @@ pub(in crate::store) struct Session {
     /// A transaction ends with its session: within one a new one would go on with half of it.
     in_transaction: Cell<bool>,
     only_reads: Cell<bool>,
+    /// How many rows of this transaction were gathered and not sent yet.
+    gathered: Cell<usize>,
     /// The number of the schema, which distinguishes installations in one database.
     schema: i32,
 }
@@ -95,7 +102,14 @@ impl Session {
         let row = wait(client.query_one("SELECT coalesce(current_schema()::regnamespace::oid::int4, 0)", &[]))?;
         let schema = row.get(0);
         let opened = RefCell::new(Opened { client, prepared: HashMap::new(), polls: false });
-        Ok(Session { url, opened, in_transaction: Cell::new(false), only_reads: Cell::new(false), schema })
+        Ok(Session {
+            url,
+            opened,
+            in_transaction: Cell::new(false),
+            only_reads: Cell::new(false),
+            gathered: Cell::new(0),
+            schema,
+        })
     }
 
     /// Nothing is written by this session from now on.
@@ -127,12 +141,17 @@ impl Session {
     }
 
     pub fn commit(&self) -> Result<()> {
+        if self.gathered.get() > 0 {
+            self.rollback();
+            return Err(Fault::NotSent);
+        }
         self.in_transaction.set(false);
         self.batch_as_it_is("COMMIT")
     }
 
     pub fn rollback(&self) {
         self.in_transaction.set(false);
+        self.gathered.set(0);
         // A session that is lost has rolled back by itself.
         let _ = self.batch_as_it_is("ROLLBACK");
     }
@@ -184,6 +203,36 @@ impl Session {
         };
         let values: Vec<&(dyn ToServer + Sync)> = values.iter().map(|value| value as &(dyn ToServer + Sync)).collect();
         run(client, &statements[at].1, &values)
+    }
+
+    /// One row more is to be sent before the transaction is committed.
+    pub fn gather(&self) {
+        self.gathered.set(self.gathered.get() + 1);
+    }
+
+    /// Runs a text for one row for all of these, which were gathered: each has a value for every parameter from `?1` on.
+    pub fn execute_for_all(&self, sql: &str, rows: &[Vec<Value>]) -> super::Result<()> {
+        self.gathered.set(self.gathered.get().saturating_sub(rows.len()));
+        if rows.is_empty() {
+            return Ok(());
+        }
+        self.revive()?;
+        let Opened { client, prepared, .. } = &mut *self.opened.borrow_mut();
+        // Known texts too, each in its own words for all.
+        let name = format!("{sql} -- for all");
+        let (statement, types) = match prepared.get(&name).and_then(|known| known.statements.first()) {
+            Some((types, statement)) => (statement.clone(), types.clone()),
+            None => {
+                let (statement, types) = prepare_for_all(client, sql)?;
+                let known = Prepared { translated: translate(&name), statements: vec![(types.clone(), statement.clone())] };
+                prepared.insert(name, known);
+                (statement, types)
+            }
+        };
+        let columns = (0..types.len()).map(|at| Column::of(rows, at, &types[at])).collect::<Result<Vec<_>>>()?;
+        let columns: Vec<&(dyn ToServer + Sync)> = columns.iter().map(|column| column as &(dyn ToServer + Sync)).collect();
+        wait(client.execute(&statement, &columns)).map_err(Fault::from)?;
+        Ok(())
     }
 
     /// The first row of an answer to a question without parameters.
@@ -322,6 +371,54 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
             Poll::Pending => std::thread::park(),
         }
     }
+}
+
+/// A statement for all rows of a text for one, and of which type the values for each of its parameters are.
+fn prepare_for_all(client: &Client, sql: &str) -> Result<(Statement, Vec<Type>)> {
+    let one = translate(sql);
+    let described = wait(client.prepare(&one.sql))?;
+    let mut types = vec![Type::TEXT; one.parameters.len()];
+    for (parameter, of) in one.parameters.iter().zip(described.params()) {
+        if let Parameter::Number(number) = parameter
+            && let Some(kind) = types.get_mut(*number)
+        {
+            *kind = match *of {
+                Type::INT2 | Type::INT4 | Type::INT8 => Type::INT8,
+                Type::FLOAT4 | Type::FLOAT8 => Type::FLOAT8,
+                Type::BYTEA => Type::BYTEA,
+                _ => Type::TEXT,
+            };
+        }
+    }
+    let names: Vec<&str> = types.iter().map(Type::name).collect();
+    Ok((wait(client.prepare(&for_all(sql, &names)))?, types))
+}
+
+/// The values of all rows for one parameter.
+#[derive(Debug)]
+struct Column<'v>(Vec<Sent<'v>>);
+
+impl<'v> Column<'v> {
+    fn of(rows: &'v [Vec<Value>], at: usize, kind: &Type) -> Result<Column<'v>> {
+        let value = |row: &'v Vec<Value>| Sent(row.get(at).map_or(ValueRef::Null, ValueRef::from));
+        let values: Vec<Sent<'v>> = rows.iter().map(value).collect();
+        match values.iter().map(Sent::kind).find(|found| *found != Type::UNKNOWN && found != kind) {
+            Some(found) => Err(Fault::Value(format!("the value of ?{} is {found}: expected {kind}", at + 1))),
+            None => Ok(Column(values)),
+        }
+    }
+}
+
+impl ToServer for Column<'_> {
+    fn to_sql(&self, kind: &Type, out: &mut BytesMut) -> std::result::Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        self.0.as_slice().to_sql(kind, out)
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
 }
 
 fn value_of<'p>(parameter: &Parameter, bound: &'p [Bound<'_>]) -> ValueRef<'p> {
