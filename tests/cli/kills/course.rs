@@ -137,7 +137,7 @@ impl<'a> Course<'a> {
         (daemons, server): (usize, &'static Server),
     ) -> Course<'a> {
         // A daemon that is stopped is not waited for as long as it would be by default.
-        let url = server.schema() + "%20-cidle_session_timeout%3D2s%20-cidle_in_transaction_session_timeout%3D2s";
+        let url = server.schema() + "%20-cidle_session_timeout%3D500%20-cidle_in_transaction_session_timeout%3D500";
         let location: ServerUrl = url.parse().expect("an address");
         let others = (1..daemons).map(|_| Place::new()).collect();
         let tables = Tables::Server(Box::new(Asker::new(&url)), server);
@@ -468,23 +468,23 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// One of several daemons is killed or stopped, or all lose their sessions, or their server.
+    /// One of several daemons is killed or stopped, or all lose their sessions, or their server, in turn.
     fn disturb(&mut self) {
         sleep(Duration::from_micros(self.killing.chance.below(60_000)));
         let at = usize::try_from(self.killing.chance.below(self.daemons.len() as u64)).expect("small");
         self.found.kills += 1;
-        match self.killing.chance.below(8) {
-            0..=1 if self.stopped.is_none() => {
+        match self.found.kills % 6 {
+            1 if self.stopped.is_none() => {
                 self.daemons[at].as_ref().expect("a daemon").signal("STOP");
                 self.stopped = Some((at, self.now));
                 self.found.stopped += 1;
             }
-            2 => {
+            3 => {
                 let Tables::Server(_, server) = &self.tables else { unreachable!("several have a server") };
                 server.crash();
                 self.found.crashes += 1;
             }
-            3 => {
+            5 => {
                 let all = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'throttler'";
                 self.number(all);
                 self.found.cut_off += 1;
