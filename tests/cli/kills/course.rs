@@ -371,16 +371,28 @@ impl<'a> Course<'a> {
         until("nothing is under way", || {
             looks += 1;
             if self.daemons.len() > 1 && looks > LOOKS_FOR_REQUEST {
-                // What a daemon has leased that was killed or stopped waits for its lease to run out.
+                // What was leased while the server went away waits for its lease to run out: no daemon knows of it.
                 return true;
             }
-            if self.leases() != Some(0) {
+            if self.is_under_way() {
                 looks = if self.daemons.len() > 1 { looks } else { 0 };
                 return false;
             }
             // Where nobody fails no breaker opens.
             (looks > LOOKS && self.killing.kills > 0) || !self.is_something_due()
         });
+    }
+
+    /// Whether anything is leased; of several daemons by one that runs: what others have waits for its lease to run out.
+    fn is_under_way(&mut self) -> bool {
+        if self.daemons.len() == 1 {
+            return self.leases() != Some(0);
+        }
+        let stopped = self.stopped.map(|(at, _)| at);
+        let running = self.daemons.iter().enumerate().filter(|(at, _)| Some(*at) != stopped);
+        let theirs = running.filter_map(|(_, daemon)| Some(format!("lease_owner LIKE 'process {} %'", daemon.as_ref()?.id())));
+        let theirs = theirs.collect::<Vec<_>>().join(" OR ");
+        self.number(&format!("SELECT count(*) FROM outbox WHERE status = 'leased' AND ({theirs})")) != Some(0)
     }
 
     fn leases(&mut self) -> Option<i64> {
