@@ -79,7 +79,8 @@ pub(super) struct Rows<R> {
     /// Where the current row starts, in the buffer, and how many separators were found before it.
     row: usize,
     separators_before: usize,
-    /// The ends found ahead, as places in the buffer: those from `taken` up to `found`.
+    /// The ends found ahead, from the place `strip` of the buffer on: those from `taken` up to `found`.
+    strip: usize,
     ahead: [usize; MAX_AHEAD + CHUNK],
     taken: usize,
     found: usize,
@@ -126,6 +127,7 @@ impl<R: Read> Rows<R> {
             offset,
             row: 0,
             separators_before: 0,
+            strip: 0,
             ahead: [0; MAX_AHEAD + CHUNK],
             taken: 0,
             found: 0,
@@ -199,14 +201,15 @@ impl<R: Read> Rows<R> {
     #[inline(always)]
     pub(super) fn take_while(&mut self, stop: u64, usual: &mut impl TakeRow) {
         let stop = usize::try_from(stop.saturating_sub(self.offset)).unwrap_or(usize::MAX);
-        let (buffer, judged, returns) = (self.buffer.as_slice(), &self.judged, self.returns);
+        let (buffer, judged, strip, returns) = (self.buffer.as_slice(), &self.judged, self.strip, self.returns);
         let ahead = self.ahead.get(self.taken..self.found).unwrap_or_default();
         // Those behind the first are shorter than a strip.
-        if ahead.first().is_none_or(|first| first - self.row > MAX_ROW_BYTES) {
+        if ahead.first().is_none_or(|first| self.strip + first - self.row > MAX_ROW_BYTES) {
             return;
         }
         let (mut row, mut separators, mut taken) = (self.row, self.separators_before, 0);
-        for &end in ahead {
+        for end in ahead {
+            let end = strip + end;
             let (Some(bytes), Some(near)) = (buffer.get(row..end), judged.near_separators(row)) else { break };
             let Some(up_to_end) = judged.separators_before(end) else { break };
             let bytes = if returns { bytes.strip_suffix(b"\r").unwrap_or(bytes) } else { bytes };
@@ -225,7 +228,7 @@ impl<R: Read> Rows<R> {
     #[inline]
     pub(super) fn next_row(&mut self) -> Result<Option<Row>, Stop> {
         loop {
-            let Some(&end) = self.ahead[..self.found].get(self.taken) else {
+            let Some(end) = self.ahead[..self.found].get(self.taken).map(|end| self.strip + end) else {
                 if self.look_ahead()? {
                     continue;
                 }
@@ -283,12 +286,13 @@ impl<R: Read> Rows<R> {
             }
             self.read_piece().map_err(Stop::Read)?;
         }
-        let strip = self.length.min(self.judged.end + STRIP_BYTES);
-        let (chunks, _) = self.buffer[self.judged.end..strip].as_chunks::<CHUNK>();
+        let strip_end = self.length.min(self.judged.end + STRIP_BYTES);
+        let (chunks, _) = self.buffer[self.judged.end..strip_end].as_chunks::<CHUNK>();
         if chunks.is_empty() {
             return self.at_end();
         }
         let (judged, ahead) = (&mut self.judged, &mut self.ahead);
+        self.strip = judged.end;
         let without = if self.returns {
             None
         } else {
@@ -309,7 +313,7 @@ impl<R: Read> Rows<R> {
             let verdict = dispatch!(self.level, simd => judge::<_, true>(simd, chunk, judged.edge));
             let (kind, verdict, place) = verdict.up_to_fault();
             judged.chunks.push(Separators { places: verdict.commas, before: judged.separators });
-            self.found = take_ends(verdict.ends, judged.end, ahead, self.found);
+            self.found = take_ends(verdict.ends, judged.end - self.strip, ahead, self.found);
             judged.end += place;
             judged.line += u64::from(verdict.feeds.count_ones());
             self.fault = Some((kind, judged.end));
@@ -423,7 +427,7 @@ fn judge_chunks<S: Simd, const RETURNS: bool>(
             returns.show(simd, chunk);
         }
         let verdict = judge::<S, RETURNS>(simd, chunk, edge);
-        let start = judged.end + done * CHUNK;
+        let start = done * CHUNK;
         if verdict.faults != 0 || found >= MAX_AHEAD {
             break;
         }
