@@ -40,7 +40,7 @@ pub(super) fn run(global: &Global, command: &DatabaseCommand) -> Result<(), Fail
     let DatabaseCommand::Copy(args) = command;
     super::setup::install_crypto();
     let loaded = Loaded::read(global)?;
-    let (from, to) = (location(&loaded, &args.from)?, location(&loaded, &args.to)?);
+    let (from, to) = (location(&loaded, "--from", &args.from)?, location(&loaded, "--to", &args.to)?);
     if let Location::File(path) = &from
         && !path.exists()
     {
@@ -71,13 +71,13 @@ pub(super) fn run(global: &Global, command: &DatabaseCommand) -> Result<(), Fail
 }
 
 /// `sqlite:FILE` or `postgres://…`.
-fn location(loaded: &Loaded, text: &str) -> Result<Location, Failure> {
+fn location(loaded: &Loaded, at: &str, text: &str) -> Result<Location, Failure> {
     match text.strip_prefix("sqlite:") {
         Some(path) => Ok(Location::from(&PathBuf::from(path))),
-        None => match loaded.location(text.as_ref())? {
-            Location::File(_) => {
-                Err(Failure::usage(format!("'{text}' is no database: expected sqlite:FILE or postgres://USER@HOST/DATABASE")))
-            }
+        None => match loaded.location(at, text.as_ref())? {
+            Location::File(_) => Err(Failure::usage(format!(
+                "{at}: '{text}' is no database: expected sqlite:FILE or postgres://USER@HOST/DATABASE"
+            ))),
             server @ Location::Server(_) => Ok(server),
         },
     }

@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
 use tokio_postgres::{AsyncMessage, Client, Connection, NoTls};
 
-use super::postgres::{CHANNEL, runtime};
+use super::postgres::{CHANNEL, Fault, runtime, within};
 use crate::store::server::ServerUrl;
 
 /// The pause before a lost connection is opened anew.
@@ -36,15 +36,16 @@ impl Drop for Ear {
     }
 }
 
-async fn hear(url: &ServerUrl, heard: &(impl Fn(&str) + Sync)) -> Result<(), tokio_postgres::Error> {
+async fn hear(url: &ServerUrl, heard: &(impl Fn(&str) + Sync)) -> Result<(), Fault> {
+    let patience = url.patience();
     match url.tls().ok().flatten() {
         Some(tls) => {
-            let (client, connection) = url.config().connect(tls).await?;
-            follow(client, connection, heard).await
+            let (client, connection) = within(patience, url.config().connect(tls)).await?;
+            Ok(follow(client, connection, heard).await?)
         }
         None => {
-            let (client, connection) = url.config().connect(NoTls).await?;
-            follow(client, connection, heard).await
+            let (client, connection) = within(patience, url.config().connect(NoTls)).await?;
+            Ok(follow(client, connection, heard).await?)
         }
     }
 }

@@ -8,6 +8,7 @@ use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
+use std::time::Duration;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use tokio::runtime::{Builder, Runtime};
@@ -33,6 +34,8 @@ pub enum Fault {
     Server(tokio_postgres::Error),
     /// Its certificate cannot be verified at all.
     Roots(String),
+    /// It does not answer for so long.
+    Silent(Duration),
 }
 
 impl From<tokio_postgres::Error> for Fault {
@@ -50,6 +53,7 @@ impl fmt::Display for Fault {
                 None => write!(f, "{fault}"),
             },
             Fault::Roots(fault) => f.write_str(fault),
+            Fault::Silent(patience) => write!(f, "it does not answer within {} s", patience.as_secs()),
         }
     }
 }
@@ -58,7 +62,7 @@ impl std::error::Error for Fault {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Fault::Server(fault) if fault.as_db_error().is_none() => std::error::Error::source(fault),
-            Fault::Server(_) | Fault::Roots(_) => None,
+            Fault::Server(_) | Fault::Roots(_) | Fault::Silent(_) => None,
         }
     }
 }
@@ -221,6 +225,16 @@ impl Session {
         Ok(polls)
     }
 
+    /// The condition on a row `l` of `pg_locks` under which it is the lock of whoever polls in this schema.
+    pub fn lock_of_polling(&self) -> String {
+        // The view has no sign in its numbers.
+        let schema = self.schema.cast_unsigned();
+        format!(
+            "l.locktype = 'advisory' AND l.granted AND l.classid = {POLLING} AND l.objid = {schema} AND l.objsubid = 2
+             AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+        )
+    }
+
     /// The same without asking the server: within a transaction a session that was lost has failed.
     pub fn still_polls(&self) -> bool {
         self.opened.borrow().polls
@@ -267,8 +281,9 @@ impl Cancel {
 fn connect(url: &ServerUrl) -> Result<Client> {
     let (tls, config) = (url.tls().map_err(Fault::Roots)?, url.config().clone());
     // Connecting takes timers, and those a task of the thread's own.
-    let connecting = runtime().spawn(async move {
-        Ok::<_, tokio_postgres::Error>(match tls {
+    let patience = url.patience();
+    let connecting = runtime().spawn(within(patience, async move {
+        Ok(match tls {
             Some(tls) => {
                 let (client, connection) = config.connect(tls).await?;
                 // Whoever asks next learns that it is closed.
@@ -281,11 +296,19 @@ fn connect(url: &ServerUrl) -> Result<Client> {
                 client
             }
         })
-    });
+    }));
     match wait(connecting) {
-        Ok(connected) => Ok(connected?),
+        Ok(connected) => connected,
         Err(fault) => std::panic::resume_unwind(fault.into_panic()),
     }
+}
+
+/// The library waits for a connection only, and not for what is said on it.
+pub(super) async fn within<T>(
+    patience: Duration,
+    opening: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>,
+) -> Result<T> {
+    Ok(tokio::time::timeout(patience, opening).await.map_err(|_| Fault::Silent(patience))??)
 }
 
 /// The thread of all sessions' traffic.
