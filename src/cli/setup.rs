@@ -425,6 +425,7 @@ impl Loaded {
                 DATABASE_PASSWORD.credential, DATABASE_PASSWORD.variable
             )));
         }
+        url.check().map_err(|fault| Failure::usage(format!("{at}: {fault}")))?;
         let password = DATABASE_PASSWORD.read(self.config.database_password_file.as_deref())?;
         Ok(password.map_or(url.clone(), |password| url.with_password(&password)).into())
     }

@@ -248,7 +248,7 @@ fn as_text(standing: &Standing) -> String {
     let daemon = match (&standing.daemon, &standing.note) {
         _ if let Some(all) = &standing.daemons => {
             let running = all.iter().filter(|one| Heard::of(&one.note, *now) == Heard::Running).count();
-            format!("{running} of {} run", output::counted(all.len() as u64, "daemon"))
+            format!("{running} of {} daemons run", all.len())
         }
         (Some(process), _) => format!("The daemon runs (process {process})"),
         (None, Some(DaemonNote { stopped_at: None, .. })) => "The daemon does not run, and did not stop in order".to_owned(),

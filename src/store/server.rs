@@ -107,9 +107,12 @@ impl FromStr for ServerUrl {
 
 /// An address without the password that may stand behind it.
 fn without_password(mut url: url::Url) -> String {
-    let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
-    if pairs.iter().any(|(key, _)| key == "password") {
-        url.query_pairs_mut().clear().extend_pairs(pairs.iter().filter(|(key, _)| key != "password"));
+    let (secret, rest): (Vec<_>, Vec<_>) = url.query_pairs().into_owned().partition(|(key, _)| key == "password");
+    if !secret.is_empty() {
+        url.set_query(None);
+        for (key, value) in rest {
+            url.query_pairs_mut().append_pair(&key, &value);
+        }
     }
     url.to_string()
 }
@@ -148,6 +151,14 @@ impl ServerUrl {
     #[must_use]
     pub fn has_password(&self) -> bool {
         self.config.get_password().is_some()
+    }
+
+    /// Whether what it points to on this machine can be used; connects to nobody.
+    ///
+    /// # Errors
+    /// A line that says what is wrong with the certificates.
+    pub fn check(&self) -> Result<(), String> {
+        self.tls().map(|_| ())
     }
 
     /// What a session is opened with.
