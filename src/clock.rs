@@ -84,6 +84,11 @@ impl Clock for SteeredClock {
         let (at, since) = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         at.plus(since.elapsed())
     }
+
+    /// How long this process does something is no other machine's affair.
+    fn uptime(&self) -> Span {
+        SystemClock.uptime()
+    }
 }
 
 /// A clock that stands where it is set, for the demonstration and for tests.

@@ -104,13 +104,13 @@ impl Timestamp {
     /// This instant and `span` more, at most [`Timestamp::MAX`].
     #[must_use]
     pub fn plus(self, span: Span) -> Timestamp {
-        Self::saturating_from_ticks(i128::from(self.0) + i128::from(span.0))
+        Timestamp(self.0.saturating_add_unsigned(span.0).min(Self::MAX.0))
     }
 
     /// This instant less `span`, at least [`Timestamp::MIN`].
     #[must_use]
     pub fn minus(self, span: Span) -> Timestamp {
-        Self::saturating_from_ticks(i128::from(self.0) - i128::from(span.0))
+        Timestamp(self.0.saturating_sub_unsigned(span.0).max(Self::MIN.0))
     }
 
     /// The time from `earlier` to this instant; zero if `earlier` is not earlier.
@@ -307,6 +307,17 @@ mod tests {
         }
         for text in ["", "yesterday", "2025-13-01", "2025-07-29T25:00:00Z", "2025-07-29T12:00:00", "10000-01-01", "0000-12-31"] {
             assert_eq!(text.parse::<Timestamp>(), Err(TimeError::Text(text.to_owned())), "{text}");
+        }
+    }
+
+    #[test]
+    fn adding_and_taking_away_is_exact_and_stops_at_the_ends() {
+        let instants = [Timestamp::MIN.0, Timestamp::MIN.0 + 5, -1, 0, 7, Timestamp::MAX.0 - 5, Timestamp::MAX.0];
+        for (ticks, span) in instants.into_iter().flat_map(|ticks| [0, 1, 5, 6, u64::MAX / 2, u64::MAX].map(|span| (ticks, span)))
+        {
+            let (at, wide) = (Timestamp(ticks), i128::from(ticks));
+            assert_eq!(at.plus(Span(span)), Timestamp::saturating_from_ticks(wide + i128::from(span)), "{ticks} + {span}");
+            assert_eq!(at.minus(Span(span)), Timestamp::saturating_from_ticks(wide - i128::from(span)), "{ticks} - {span}");
         }
     }
 

@@ -146,12 +146,14 @@ pub(super) fn fields(row: &[u8]) -> impl Iterator<Item = &[u8]> {
 #[expect(clippy::inline_always, reason = "a call would take as long as it does")]
 #[inline(always)]
 pub(super) fn near_field(row: &[u8], mut separators: u64, index: usize) -> Option<&[u8]> {
-    let mut before = 0;
-    for _ in 0..index {
-        before = separators;
+    let mut start = 0;
+    if let Some(between) = index.checked_sub(1) {
+        for _ in 0..between {
+            separators &= separators.wrapping_sub(1);
+        }
+        start = separators.trailing_zeros() as usize + 1;
         separators &= separators.wrapping_sub(1);
     }
-    let start = if index == 0 { 0 } else { before.trailing_zeros() as usize + 1 };
     row.get(start..separators.trailing_zeros() as usize).filter(|_| separators != 0)
 }
 

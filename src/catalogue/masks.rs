@@ -1,7 +1,7 @@
 //! Where the quotes, commas and line ends stand in 64 bytes, as bits. What they mean is `rows`' business.
 
 use fearless_simd::prelude::*;
-use fearless_simd::u8x64;
+use fearless_simd::{mask8x64, u8x64};
 
 /// How many bytes are looked at together: as many as a word has bits.
 pub(super) const CHUNK: usize = 64;
@@ -19,16 +19,49 @@ pub(super) fn places<S: Simd, const N: usize>(simd: S, chunk: &[u8; CHUNK], want
     found
 }
 
+/// Whether a byte was in any of the chunks shown, without telling where: cheaper than its places.
+#[derive(Clone, Copy)]
+pub(super) struct Seen<S: Simd> {
+    byte: u8x64<S>,
+    seen: mask8x64<S>,
+}
+
+impl<S: Simd> Seen<S> {
+    #[expect(clippy::inline_always, reason = "the caller decides for which processor it is compiled")]
+    #[inline(always)]
+    pub(super) fn new(simd: S, byte: u8) -> Seen<S> {
+        Seen { byte: u8x64::splat(simd, byte), seen: mask8x64::splat(simd, false) }
+    }
+
+    #[expect(clippy::inline_always, reason = "the caller decides for which processor it is compiled")]
+    #[inline(always)]
+    pub(super) fn show(&mut self, simd: S, chunk: &[u8; CHUNK]) {
+        self.seen |= u8x64::from_slice(simd, chunk).simd_eq(self.byte);
+    }
+
+    #[expect(clippy::inline_always, reason = "the caller decides for which processor it is compiled")]
+    #[inline(always)]
+    pub(super) fn any(self) -> bool {
+        self.seen.any_true()
+    }
+}
+
 /// Bit `i` of the answer is the parity of bits `0..=i`: set from each opening quote up to before its closing one.
 #[expect(clippy::inline_always, reason = "the caller decides for which processor it is compiled")]
 #[inline(always)]
-pub(super) const fn parity(bits: u64) -> u64 {
+pub(super) fn parity(bits: u64) -> u64 {
     let lowest = bits & bits.wrapping_neg();
     let rest = bits ^ lowest;
     if rest & rest.wrapping_sub(1) == 0 {
         // At most two, as mostly: ones from the lower up to before the higher, or to the top.
         return rest.wrapping_sub(lowest);
     }
+    parity_of_many(bits)
+}
+
+/// The same of any bits.
+#[cold]
+const fn parity_of_many(bits: u64) -> u64 {
     let mut parity = bits;
     parity ^= parity << 1;
     parity ^= parity << 2;

@@ -10,7 +10,7 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, Write};
 use std::ops::ControlFlow;
 
 use super::error::{BadRows, CatalogueError};
-use super::scan::{Progress, Scanner, check, scan_source};
+use super::scan::{MAX_BATCH, Progress, Scanner, check, scan_source};
 use super::{Query, Source};
 use crate::time::Timestamp;
 
@@ -311,22 +311,25 @@ fn spool_stream(
     let failed = |source| CatalogueError::Spool { file: name.to_owned(), source };
     let mut spool = Spool(BufWriter::new(tempfile::tempfile().map_err(failed)?));
     let mut scanner = Scanner::open(input, name, query)?;
-    let mut batch = Vec::with_capacity(super::scan::MAX_BATCH);
+    let mut batch = Vec::with_capacity(MAX_BATCH);
     loop {
-        let found = scanner.next_match()?;
-        if let Some((row, at)) = found {
-            batch.push(at);
-            let id = if with_ids { scanner.id(&row) } else { (&b""[..]).into() };
-            spool.push(at, &id).map_err(failed)?;
+        if with_ids {
+            while batch.len() < MAX_BATCH
+                && let Some((row, at)) = scanner.next_match()?
+            {
+                spool.push(at, &scanner.id(&row)).map_err(failed)?;
+                batch.push(at);
+            }
+        } else {
+            scanner.fill(&mut batch, MAX_BATCH)?;
+            batch.iter().try_for_each(|at| spool.push(*at, b"")).map_err(failed)?;
         }
-        if batch.len() == super::scan::MAX_BATCH || (found.is_none() && !batch.is_empty()) {
-            // The stream goes on even if nobody looks at it any more.
-            let _ = take(&batch);
-            batch.clear();
-        }
-        if found.is_none() {
+        if batch.is_empty() {
             return Ok((spool, scanner.skipped));
         }
+        // The stream goes on even if nobody looks at it any more.
+        let _ = take(&batch);
+        batch.clear();
     }
 }
 

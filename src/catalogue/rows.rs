@@ -10,7 +10,7 @@ use std::io::{self, Read};
 use fearless_simd::{Level, Simd, dispatch};
 
 use super::error::Fault;
-use super::masks::{CHUNK, parity, places};
+use super::masks::{CHUNK, Seen, parity, places};
 
 /// The longest row that is read, in bytes without its end. Real ones have about two hundred.
 pub const MAX_ROW_BYTES: usize = 1 << 20;
@@ -48,29 +48,20 @@ pub(super) enum Stop {
     Fault(Fault, u64),
 }
 
-/// A row's end that has been found.
-#[derive(Clone, Copy, Default)]
-struct Found {
-    /// Its place in the buffer.
-    end: usize,
-    /// How many separators were found up to here, those of earlier rows included.
-    separators: usize,
-}
-
 /// What the next chunk has to know of the bytes before it.
 #[derive(Clone, Copy)]
 struct Edge {
     /// All ones inside quotes, else zero.
     quoted: u64,
-    /// One if the last byte lets a quote open: a separator, the end of a row, or a quote that closed.
-    may_open: u64,
-    /// One if the last byte is a quote that closed.
-    closed: u64,
+    /// One if the last byte is text outside quotes.
+    text: u64,
+    /// One if the last byte is a quote.
+    quote: u64,
     /// One if the last byte is a carriage return outside quotes.
     returned: u64,
 }
 
-const ROW_START: Edge = Edge { quoted: 0, may_open: 1, closed: 0, returned: 0 };
+const ROW_START: Edge = Edge { quoted: 0, text: 0, quote: 0, returned: 0 };
 
 /// The rows of a stream, one at a time. Empty lines are no rows.
 pub(super) struct Rows<R> {
@@ -88,8 +79,9 @@ pub(super) struct Rows<R> {
     /// Where the current row starts, in the buffer, and how many separators were found before it.
     row: usize,
     separators_before: usize,
-    /// The ends found ahead: those from `taken` up to `found`.
-    ahead: [Found; MAX_AHEAD + CHUNK],
+    /// The ends found ahead, from the place `strip` of the buffer on: those from `taken` up to `found`.
+    strip: usize,
+    ahead: [usize; MAX_AHEAD + CHUNK],
     taken: usize,
     found: usize,
     judged: Judged,
@@ -106,16 +98,25 @@ struct Judged {
     separators: usize,
     /// The physical line that the place is in, from the first line that was given.
     line: u64,
-    /// The separators of each chunk from the place `from` on, as bits.
+    /// The separators of each chunk from the place `from` on.
     from: usize,
-    commas: Vec<u64>,
+    chunks: Vec<Separators>,
+}
+
+/// Where separators stand in a chunk.
+#[derive(Clone, Copy, Default)]
+struct Separators {
+    /// The places, as bits.
+    places: u64,
+    /// How many were found before the chunk.
+    before: usize,
 }
 
 impl<R: Read> Rows<R> {
     /// The rows of `input`, which starts at a row's start: the byte `offset` of its file, on `line`. The buffer may be one
     /// that has served before, whatever it holds.
     pub(super) fn new(input: R, offset: u64, line: u64, buffer: Vec<u8>) -> Rows<R> {
-        let commas = Vec::with_capacity(PIECE_BYTES / CHUNK);
+        let chunks = Vec::with_capacity(PIECE_BYTES / CHUNK);
         Rows {
             input,
             level: Level::new(),
@@ -126,10 +127,11 @@ impl<R: Read> Rows<R> {
             offset,
             row: 0,
             separators_before: 0,
-            ahead: [Found::default(); MAX_AHEAD + CHUNK],
+            strip: 0,
+            ahead: [0; MAX_AHEAD + CHUNK],
             taken: 0,
             found: 0,
-            judged: Judged { end: 0, edge: ROW_START, separators: 0, line, from: 0, commas },
+            judged: Judged { end: 0, edge: ROW_START, separators: 0, line, from: 0, chunks },
             fault: None,
         }
     }
@@ -142,6 +144,11 @@ impl<R: Read> Rows<R> {
     /// What the processor can do.
     pub(super) fn level(&self) -> Level {
         self.level
+    }
+
+    /// How many ends of rows have been found ahead.
+    pub(super) fn ready(&self) -> usize {
+        self.found - self.taken
     }
 
     /// The place of the next row in the stream.
@@ -194,15 +201,23 @@ impl<R: Read> Rows<R> {
     #[inline(always)]
     pub(super) fn take_while(&mut self, stop: u64, usual: &mut impl TakeRow) {
         let stop = usize::try_from(stop.saturating_sub(self.offset)).unwrap_or(usize::MAX);
+        let (buffer, judged, strip, returns) = (self.buffer.as_slice(), &self.judged, self.strip, self.returns);
+        let ahead = self.ahead.get(self.taken..self.found).unwrap_or_default();
+        // Those behind the first are shorter than a strip.
+        if ahead.first().is_none_or(|first| self.strip + first - self.row > MAX_ROW_BYTES) {
+            return;
+        }
         let (mut row, mut separators, mut taken) = (self.row, self.separators_before, 0);
-        for found in self.ahead.get(self.taken..self.found).unwrap_or_default() {
-            let (Some(bytes), Some(near)) = (self.buffer.get(row..found.end), self.judged.near_separators(row)) else { break };
-            let bytes = if self.returns { bytes.strip_suffix(b"\r").unwrap_or(bytes) } else { bytes };
-            if row >= stop || bytes.len() > MAX_ROW_BYTES {
+        for end in ahead {
+            let end = strip + end;
+            let (Some(bytes), Some(near)) = (buffer.get(row..end), judged.near_separators(row)) else { break };
+            let Some(up_to_end) = judged.separators_before(end) else { break };
+            let bytes = if returns { bytes.strip_suffix(b"\r").unwrap_or(bytes) } else { bytes };
+            if row >= stop {
                 break;
             }
-            let Some(()) = usual.take(bytes, found.separators - separators + 1, near) else { break };
-            (row, separators) = (found.end + 1, found.separators);
+            let Some(()) = usual.take(bytes, up_to_end - separators + 1, near) else { break };
+            (row, separators) = (end + 1, up_to_end);
             taken += 1;
         }
         (self.row, self.separators_before) = (row, separators);
@@ -213,21 +228,22 @@ impl<R: Read> Rows<R> {
     #[inline]
     pub(super) fn next_row(&mut self) -> Result<Option<Row>, Stop> {
         loop {
-            let Some(found) = self.ahead[..self.found].get(self.taken) else {
+            let Some(end) = self.ahead[..self.found].get(self.taken).map(|end| self.strip + end) else {
                 if self.look_ahead()? {
                     continue;
                 }
                 return Ok(None);
             };
-            let (start, end) = (self.row, found.end);
+            let start = self.row;
+            let separators = self.judged.separators_before(end).unwrap_or(self.judged.separators);
             let returned = self.returns && end > start && self.buffer[end - 1] == b'\r';
-            let row = Row { start, end: end - usize::from(returned), fields: found.separators - self.separators_before + 1 };
+            let row = Row { start, end: end - usize::from(returned), fields: separators - self.separators_before + 1 };
             if row.end - row.start > MAX_ROW_BYTES {
                 return Err(Stop::Fault(Fault::TooLong, self.line()));
             }
             self.taken += 1;
             self.row = end + 1;
-            self.separators_before = found.separators;
+            self.separators_before = separators;
             if row.end > row.start {
                 return Ok(Some(row));
             }
@@ -270,18 +286,25 @@ impl<R: Read> Rows<R> {
             }
             self.read_piece().map_err(Stop::Read)?;
         }
-        let strip = self.length.min(self.judged.end + STRIP_BYTES);
-        let (chunks, _) = self.buffer[self.judged.end..strip].as_chunks::<CHUNK>();
+        let strip_end = self.length.min(self.judged.end + STRIP_BYTES);
+        let (chunks, _) = self.buffer[self.judged.end..strip_end].as_chunks::<CHUNK>();
         if chunks.is_empty() {
             return self.at_end();
         }
-        self.returns = self.returns || memchr::memchr(b'\r', chunks.as_flattened()).is_some();
         let (judged, ahead) = (&mut self.judged, &mut self.ahead);
-        let done;
-        (done, self.found) = if self.returns {
-            dispatch!(self.level, simd => judge_chunks::<_, true>(simd, chunks, judged, ahead))
+        self.strip = judged.end;
+        let without = if self.returns {
+            None
         } else {
             dispatch!(self.level, simd => judge_chunks::<_, false>(simd, chunks, judged, ahead))
+        };
+        let done;
+        (done, self.found) = match without {
+            Some(judged) => judged,
+            None => {
+                self.returns = true;
+                dispatch!(self.level, simd => judge_chunks::<_, true>(simd, chunks, judged, ahead)).unwrap_or_default()
+            }
         };
         if let Some(chunk) = chunks.get(done)
             && self.found < MAX_AHEAD
@@ -289,7 +312,8 @@ impl<R: Read> Rows<R> {
             // The chunk that was not done has a fault.
             let verdict = dispatch!(self.level, simd => judge::<_, true>(simd, chunk, judged.edge));
             let (kind, verdict, place) = verdict.up_to_fault();
-            self.found = take_ends(&verdict, judged.end, judged.separators, ahead, self.found);
+            judged.chunks.push(Separators { places: verdict.commas, before: judged.separators });
+            self.found = take_ends(verdict.ends, judged.end - self.strip, ahead, self.found);
             judged.end += place;
             judged.line += u64::from(verdict.feeds.count_ones());
             self.fault = Some((kind, judged.end));
@@ -337,20 +361,29 @@ impl<R: Read> Rows<R> {
 
 impl Judged {
     /// Where separators stand in the 64 bytes from a place on, as bits; not known for a place in an earlier piece.
-    #[expect(clippy::inline_always, reason = "see its caller")]
+    #[expect(clippy::inline_always, reason = "the caller decides for which processor it is compiled")]
     #[inline(always)]
     fn near_separators(&self, place: usize) -> Option<u64> {
         let place = place.checked_sub(self.from)?;
         let (chunk, bit) = (place / CHUNK, place % CHUNK);
-        let (here, next) = (self.commas.get(chunk)?, self.commas.get(chunk + 1)?);
+        let [here, next] = self.chunks.get(chunk..)?.first_chunk()?;
         // In two steps, because a shift by 64 is none.
-        Some((here >> bit) | (next << 1) << (CHUNK - 1 - bit))
+        Some(here.places >> bit | (next.places << 1) << (CHUNK - 1 - bit))
+    }
+
+    /// How many separators were found before a place; not known for a place in an earlier piece.
+    #[expect(clippy::inline_always, reason = "the caller decides for which processor it is compiled")]
+    #[inline(always)]
+    fn separators_before(&self, place: usize) -> Option<usize> {
+        let place = place.checked_sub(self.from)?;
+        let chunk = self.chunks.get(place / CHUNK)?;
+        Some(chunk.before + (chunk.places & ((1 << (place % CHUNK)) - 1)).count_ones() as usize)
     }
 
     /// The same knowledge of bytes that end elsewhere in the buffer now.
     fn move_to(&mut self, end: usize) {
         (self.end, self.from) = (end, end);
-        self.commas.clear();
+        self.chunks.clear();
     }
 
     /// Begins anew at the start of a row.
@@ -374,60 +407,58 @@ struct Verdict {
 }
 
 /// Finds the ends of rows, until there are enough or a chunk has a fault. Tells how many chunks are done, and how many
-/// ends are found.
+/// ends are found; without `RETURNS` nothing, and nothing is changed, if there is a carriage return.
 #[expect(clippy::inline_always, reason = "compiled once for each kind of processor")]
 #[inline(always)]
 fn judge_chunks<S: Simd, const RETURNS: bool>(
     simd: S,
     chunks: &[[u8; CHUNK]],
     judged: &mut Judged,
-    ahead: &mut [Found; MAX_AHEAD + CHUNK],
-) -> (usize, usize) {
-    let known = judged.commas.len();
-    judged.commas.resize(known + chunks.len(), 0);
+    ahead: &mut [usize; MAX_AHEAD + CHUNK],
+) -> Option<(usize, usize)> {
+    let known = judged.chunks.len();
+    judged.chunks.resize(known + chunks.len(), Separators::default());
     // Copies that stay in registers.
-    let (mut start, mut edge, mut separators, mut feeds) = (judged.end, judged.edge, judged.separators, 0);
+    let (mut edge, mut separators, mut quoted_feeds) = (judged.edge, judged.separators, 0);
     let (mut done, mut found) = (0, 0);
-    for (chunk, commas) in chunks.iter().zip(&mut judged.commas[known..]) {
+    let mut returns = Seen::new(simd, b'\r');
+    for (chunk, noted) in chunks.iter().zip(&mut judged.chunks[known..]) {
+        if !RETURNS {
+            returns.show(simd, chunk);
+        }
         let verdict = judge::<S, RETURNS>(simd, chunk, edge);
+        let start = done * CHUNK;
         if verdict.faults != 0 || found >= MAX_AHEAD {
             break;
         }
-        *commas = verdict.commas;
+        *noted = Separators { places: verdict.commas, before: separators };
         // Whether a row ends here is hard to foretell, so the first end is written down in any case, and counts if it is one.
-        let up_to_end = verdict.ends ^ verdict.ends.wrapping_sub(1);
-        let separators_to_end = separators + (verdict.commas & up_to_end).count_ones() as usize;
-        ahead[found] = Found { end: start + verdict.ends.trailing_zeros() as usize, separators: separators_to_end };
-        if verdict.ends & verdict.ends.wrapping_sub(1) == 0 {
+        ahead[found] = start + verdict.ends.trailing_zeros() as usize;
+        if verdict.ends & verdict.ends.wrapping_sub(1) | verdict.ends ^ verdict.feeds == 0 {
             found += usize::from(verdict.ends != 0);
         } else {
-            found = take_ends(&verdict, start, separators, ahead, found);
+            found = take_ends(verdict.ends, start, ahead, found);
+            quoted_feeds += u64::from((verdict.ends ^ verdict.feeds).count_ones());
         }
         separators += verdict.commas.count_ones() as usize;
-        feeds += u64::from(verdict.feeds.count_ones());
         edge = verdict.edge;
-        start += CHUNK;
         done += 1;
     }
-    judged.commas.truncate(known + done);
-    (judged.end, judged.edge, judged.separators, judged.line) = (start, edge, separators, judged.line + feeds);
-    (done, found)
+    if returns.any() {
+        judged.chunks.truncate(known);
+        return None;
+    }
+    judged.chunks.truncate(known + done);
+    (judged.end, judged.edge, judged.separators) = (judged.end + done * CHUNK, edge, separators);
+    judged.line += found as u64 + quoted_feeds;
+    Some((done, found))
 }
 
-/// Notes the ends of rows in a chunk that begins at `start`, behind so many separators and ends found before.
-#[inline]
-fn take_ends(
-    verdict: &Verdict,
-    start: usize,
-    separators: usize,
-    ahead: &mut [Found; MAX_AHEAD + CHUNK],
-    mut found: usize,
-) -> usize {
-    let mut ends = verdict.ends;
+/// Notes the ends of rows in a chunk that begins at `start`, behind so many ends found before.
+#[cold]
+fn take_ends(mut ends: u64, start: usize, ahead: &mut [usize; MAX_AHEAD + CHUNK], mut found: usize) -> usize {
     while ends != 0 {
-        let bit = ends.trailing_zeros();
-        let before = verdict.commas & ((1 << bit) - 1);
-        ahead[found] = Found { end: start + bit as usize, separators: separators + before.count_ones() as usize };
+        ahead[found] = start + ends.trailing_zeros() as usize;
         found += 1;
         ends &= ends - 1;
     }
@@ -441,20 +472,18 @@ fn judge<S: Simd, const RETURNS: bool>(simd: S, chunk: &[u8; CHUNK], before: Edg
     let [quotes, commas, feeds] = places(simd, chunk, [b'"', b',', b'\n']);
     let [returns] = if RETURNS { places(simd, chunk, [b'\r']) } else { [0] };
     let inside = parity(quotes) ^ before.quoted;
+    let text = !(inside | quotes | commas | feeds | returns);
+    // A quote opens behind text, or text follows a quote that closed: within quotes there is no such text.
+    let stray_quote = quotes & (text << 1).wrapping_add(before.text) | text & (quotes << 1).wrapping_add(before.quote);
     let (ends, commas, returns) = (feeds & !inside, commas & !inside, returns & !inside);
-    let (opens, closes) = (quotes & inside, quotes & !inside);
-    let may_open = ends | commas | closes;
-
-    let stray_open = opens & !((may_open << 1) | before.may_open);
-    let behind_close = ((closes << 1) | before.closed) & !(ends | commas | opens | returns);
     let behind_return = if RETURNS { ((returns << 1) | before.returned) & !ends } else { 0 };
     let edge = Edge {
         quoted: 0_u64.wrapping_sub(inside >> 63),
-        may_open: may_open >> 63,
-        closed: closes >> 63,
-        returned: returns >> 63,
+        text: text >> 63,
+        quote: quotes >> 63,
+        returned: if RETURNS { returns >> 63 } else { before.returned },
     };
-    Verdict { ends, commas, feeds, faults: stray_open | behind_close | behind_return, behind_return, edge }
+    Verdict { ends, commas, feeds, faults: stray_quote | behind_return, behind_return, edge }
 }
 
 impl Verdict {

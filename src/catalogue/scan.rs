@@ -11,7 +11,7 @@ use super::error::{BadRow, BadRows, CatalogueError, Fault};
 use super::header::{self, Columns, Opened, near_field, raw_field, unquoted};
 use super::rows::{Row, Rows, Stop, TakeRow};
 use super::stamp::StampReader;
-use super::{Query, Source, parallel};
+use super::{Query, Source, TimeFormat, parallel};
 use crate::event::Magnitude;
 use crate::time::Timestamp;
 
@@ -159,22 +159,27 @@ impl<'q, R: Read> Scanner<'q, R> {
     /// to [`Scanner::judge`].
     fn take_usual(&mut self, batch: &mut Vec<Timestamp>, most: usize) {
         let (columns, filter) = (&*self.columns, &self.query.filter);
-        if columns.time != 0 || columns.kind.is_some() {
+        if columns.time != 0 || columns.kind.is_some() || self.query.time_format != TimeFormat::Rfc3339 {
             return;
         }
+        // Room for all of them is made beforehand, which is cheaper than looking for it row by row.
+        let known = batch.len();
+        batch.resize(known.saturating_add(self.rows.ready()).min(most), Timestamp::MIN);
         let mut usual = Usual {
             stamps: self.stamps.clone(),
             fields: columns.count,
             magnitude: columns.magnitude,
             least: filter.min_magnitude,
             from: filter.from.unwrap_or(Timestamp::MIN),
-            to: filter.to,
-            batch,
-            most,
+            end: filter.to.map_or(i64::MAX, Timestamp::ticks),
+            times: &mut batch[known..],
+            taken: 0,
         };
         let (rows, stop) = (&mut self.rows, self.stop);
         dispatch!(rows.level(), _ => rows.take_while(stop, &mut usual));
         self.stamps = usual.stamps;
+        let taken = usual.taken;
+        batch.truncate(known + taken);
     }
 
     /// The next row that matches, and its time.
@@ -259,30 +264,32 @@ struct Usual<'b> {
     magnitude: Option<usize>,
     least: Option<Magnitude>,
     from: Timestamp,
-    to: Option<Timestamp>,
-    /// Where the times of those that match go, until there are so many.
-    batch: &'b mut Vec<Timestamp>,
-    most: usize,
+    /// The first tick that is too late.
+    end: i64,
+    /// Where the times of those that match go, and how many did.
+    times: &'b mut [Timestamp],
+    taken: usize,
 }
 
 impl TakeRow for Usual<'_> {
     #[expect(clippy::inline_always, reason = "the caller decides for which processor it is compiled")]
     #[inline(always)]
     fn take(&mut self, row: &[u8], fields: usize, separators: u64) -> Option<()> {
-        if fields != self.fields || self.batch.len() >= self.most {
+        if fields != self.fields {
             return None;
         }
+        let next = self.times.get_mut(self.taken)?;
         let at = self.stamps.read_at_start(row)?;
-        let mut matches = at >= self.from && self.to.is_none_or(|to| at < to);
+        let mut matches = at >= self.from && at.ticks() < self.end;
         if let Some(column) = self.magnitude {
             let hundredths = near_field(row, separators, column).and_then(short_magnitude)?;
             if let Some(least) = self.least {
                 matches &= hundredths_as_magnitude(hundredths)? >= least;
             }
         }
-        if matches {
-            self.batch.push(at);
-        }
+        // Written down in any case, and kept if it matches.
+        *next = at;
+        self.taken += usize::from(matches);
         Some(())
     }
 }
@@ -302,13 +309,13 @@ pub(super) fn magnitude(field: &[u8]) -> Result<Option<Magnitude>, Fault> {
 #[inline(always)]
 fn short_magnitude(field: &[u8]) -> Option<u32> {
     let text = match *field {
-        [ones, point, tenths, hundredths] => [ones, point, tenths, hundredths],
-        [ones, point, tenths] => [ones, point, tenths, b'0'],
-        [ones] => [ones, b'.', b'0', b'0'],
+        [_, _, _, _] => u32::from_le_bytes(*field.first_chunk()?),
+        [ones, point, tenths] => u32::from_le_bytes([ones, point, tenths, b'0']),
+        [ones] => u32::from_le_bytes([ones, b'.', b'0', b'0']),
         _ => return None,
     };
     // What is left of each byte after subtracting the form: a digit or, of the point, nothing.
-    let digits = u32::from_le_bytes(text) ^ u32::from_le_bytes(*b"0.00");
+    let digits = text ^ u32::from_le_bytes(*b"0.00");
     // Adding lifts the top bit of each byte that is more.
     if (digits | digits.wrapping_add(0x7676_7f76)) & 0x8080_8080 != 0 {
         return None;

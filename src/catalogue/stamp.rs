@@ -5,7 +5,7 @@ use std::str::FromStr;
 use chrono::NaiveDate;
 
 use super::error::CatalogueError;
-use crate::time::{TICKS_PER_MILLISECOND, TICKS_PER_SECOND, Timestamp};
+use crate::time::{Span, TICKS_PER_MILLISECOND, Timestamp};
 
 /// How the times of a column are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,12 +54,12 @@ pub(super) struct StampReader {
     format: TimeFormat,
     date: [u8; 10],
     /// The first tick of `date`.
-    day_start: i64,
+    day_start: Timestamp,
 }
 
 impl StampReader {
     pub(super) fn new(format: TimeFormat) -> StampReader {
-        StampReader { format, date: *b"1970-01-01", day_start: 0 }
+        StampReader { format, date: *b"0001-01-01", day_start: Timestamp::MIN }
     }
 
     /// The time that an unquoted field states, if it does.
@@ -76,13 +76,12 @@ impl StampReader {
         }
     }
 
-    /// The time at the start of a row, if it stands there in the usual form and alone in its field.
+    /// The time at the start of a row, if it stands there in the usual form of [`TimeFormat::Rfc3339`] and alone in its field.
     #[expect(clippy::inline_always, reason = "the caller decides for which processor it is compiled")]
     #[inline(always)]
     pub(super) fn read_at_start(&mut self, row: &[u8]) -> Option<Timestamp> {
         let (stamp, rest) = row.split_first_chunk()?;
-        let alone = self.format == TimeFormat::Rfc3339 && rest.first().is_none_or(|byte| *byte == b',');
-        if alone { self.read_usual(stamp) } else { None }
+        if rest.first().is_none_or(|byte| *byte == b',') { self.read_usual(stamp) } else { None }
     }
 
     /// `2015-01-01T08:49:53.200Z`, the form of the USGS. Anything unusual in it is left to the general way.
@@ -108,15 +107,14 @@ impl StampReader {
         if hours > 23 || minutes > 59 || seconds > 59 {
             return None;
         }
-        let millis = i64::from(centis) * 10 + i64::from(late.to_le_bytes()[6]);
-        let minutes = i64::from(hours) * 60 + i64::from(minutes);
-        let in_day = (minutes * 60 + i64::from(seconds)) * TICKS_PER_SECOND + millis * TICKS_PER_MILLISECOND;
-        Timestamp::from_ticks(self.day_start + in_day).ok()
+        let millis = u64::from(centis) * 10 + u64::from(late.to_le_bytes()[6]);
+        let seconds = (u64::from(hours) * 60 + u64::from(minutes)) * 60 + u64::from(seconds);
+        Some(self.day_start.plus(Span::from_ticks((seconds * 1_000 + millis) * TICKS_PER_MILLISECOND.unsigned_abs())))
     }
 }
 
 /// The first tick of a date like `2015-01-01`.
-fn day_start(date: &[u8; 10]) -> Option<i64> {
+fn day_start(date: &[u8; 10]) -> Option<Timestamp> {
     let &[y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = date else {
         return None;
     };
@@ -127,7 +125,7 @@ fn day_start(date: &[u8; 10]) -> Option<i64> {
     let [y1, y2, y3, y4, m1, m2, d1, d2] = digits.map(|byte| u32::from(byte - b'0'));
     let year = y1 * 1_000 + y2 * 100 + y3 * 10 + y4;
     let day = NaiveDate::from_ymd_opt(year.cast_signed(), m1 * 10 + m2, d1 * 10 + d2)?;
-    Some(day.and_time(chrono::NaiveTime::MIN).and_utc().timestamp_micros())
+    Timestamp::from_ticks(day.and_time(chrono::NaiveTime::MIN).and_utc().timestamp_micros()).ok()
 }
 
 /// A decimal number, exactly: `units` of `10^-6 * 10^(6 - places)` seconds, with at most `places` decimals.

@@ -23,7 +23,7 @@ use crate::time::{Span, Timestamp};
 
 /// The longest that a stage sleeps: changes by the command line are found within it.
 pub const IDLE: Span = Span::from_seconds(5);
-/// The pause after the database failed.
+/// The longest pause after the database failed.
 const STORE_RETRY: Span = Span::from_seconds(5);
 /// The longest pause between polls that fail.
 const POLL_RETRY_MAX: Span = Span::from_seconds(1_800);
@@ -66,6 +66,13 @@ pub(super) struct Shared {
     idle: Span,
     patience: Span,
     nudges: Arc<Nudges>,
+}
+
+impl Shared {
+    /// The pause after the database failed.
+    fn retry(&self) -> Span {
+        STORE_RETRY.min(self.idle)
+    }
 }
 
 /// Tells the stages to stop.
@@ -431,7 +438,7 @@ async fn keep_dispatching(shared: &Shared, mut stop: StopSignal) {
             }
             Err(fault) => {
                 trouble.is(&fault);
-                STORE_RETRY
+                shared.retry()
             }
         };
         shared.vitals.trouble(trouble.lasting());
@@ -505,7 +512,7 @@ async fn keep_noticing(shared: &Shared, notifier: Option<Notifier>, mut stop: St
                 }
                 Err(fault) => {
                     trouble.is(&fault);
-                    pause = STORE_RETRY;
+                    pause = shared.retry();
                 }
             }
             shared.vitals.trouble(trouble.lasting());
@@ -537,7 +544,7 @@ async fn keep_delivering(
             }
             Err(fault) => {
                 trouble.is(&fault);
-                STORE_RETRY
+                shared.retry()
             }
         };
         shared.vitals.trouble(trouble.lasting());

@@ -157,8 +157,9 @@ impl Store {
             recovered += 1;
         }
         let next = deaths.last().filter(|_| deaths.len() == MAX_DEATHS).map(|death| death.change_key + 1);
-        let sql = "UPDATE noticing SET recovered_at = iif(?1 IS NULL, ?2, recovered_at), recovering_from = ?1";
-        transaction.execute(sql, params![next, At(now)]).map_err(step("record how far recoveries are looked for"))?;
+        let sql = "UPDATE noticing SET recovering_from = :next, recovered_at = iif(:done = 1, :now, recovered_at)";
+        let parameters = named_params! { ":next": next, ":done": next.is_none(), ":now": At(now) };
+        transaction.execute(sql, parameters).map_err(step("record how far recoveries are looked for"))?;
         transaction.commit().map_err(step("commit the noticed recoveries"))?;
         Ok(Some(recovered))
     }

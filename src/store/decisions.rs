@@ -158,6 +158,9 @@ impl Store {
             shared::nudge(&transaction, Nudge::Deliver)?;
         }
         transaction.commit().map_err(step("commit the decisions"))?;
+        if !chunk.more && shared::is_decided(&self.connection, task)? {
+            shared::close_event(&self.connection, task)?;
+        }
         Ok(chunk)
     }
 

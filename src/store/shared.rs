@@ -156,6 +156,16 @@ pub(super) fn share_out(connection: &Connection, task: &DispatchTask, chunk: i64
     transaction.commit().map_err(step("commit how an event is shared out"))
 }
 
+/// Whether an event that was shared out has no part left, as far as that is committed: of several who end at once the last sees it.
+pub(super) fn is_decided(connection: &Connection, task: &DispatchTask) -> Result<bool, StoreError> {
+    if connection.server().is_none() {
+        return Ok(false);
+    }
+    let any =
+        connection.prepare_cached("SELECT 1 FROM shares WHERE event_key = ?1").and_then(|mut find| find.exists([task.event_key]));
+    any.map(|any| !any).map_err(step("look for parts that are left"))
+}
+
 /// Closes an event of which no part is left. Alone, so that what others have of it is decided by then, or not at all.
 pub(super) fn close_event(connection: &Connection, task: &DispatchTask) -> Result<(), StoreError> {
     let transaction = connection.begin().map_err(step("begin closing an event"))?;

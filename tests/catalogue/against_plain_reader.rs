@@ -6,7 +6,7 @@ use throttler::catalogue::{CatalogueError, Filter, Query};
 use throttler::event::Magnitude;
 use throttler::time::Timestamp;
 
-use crate::support::read;
+use crate::support::{read, read_row_by_row};
 
 /// What the plain reader finds, or the line of the first bad row.
 fn plainly(text: &str, query: &Query) -> Result<Vec<Timestamp>, u64> {
@@ -142,11 +142,16 @@ fn many_times(text: &str, times: usize, turn: usize) -> String {
     long
 }
 
+/// What the reader finds, whether it takes rows of the usual form together or each by itself.
 fn fast(text: &str, query: &Query) -> Result<Vec<Timestamp>, u64> {
-    read(text.as_bytes(), query).map_err(|error| match error {
-        CatalogueError::Row(row) => row.line,
-        other => panic!("{other}"),
-    })
+    let [together, row_by_row] = [read, read_row_by_row].map(|read| {
+        read(text.as_bytes(), query).map_err(|error| match error {
+            CatalogueError::Row(row) => row.line,
+            other => panic!("{other}"),
+        })
+    });
+    assert_eq!(together, row_by_row, "{text:?}");
+    together
 }
 
 proptest! {

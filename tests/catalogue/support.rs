@@ -13,10 +13,19 @@ pub fn outcome(found: Result<(Vec<Timestamp>, throttler::catalogue::Reading), Ca
     found.map(|(times, reading)| (times, reading.bad_rows)).map_err(|error| error.to_string())
 }
 
+fn stream(name: &str, bytes: &[u8]) -> Source {
+    Source::Stream { name: name.to_owned(), input: Box::new(Cursor::new(bytes.to_vec())) }
+}
+
 /// Reads bytes as a stream called `test.csv`.
 pub fn read(bytes: &[u8], query: &Query) -> Result<Vec<Timestamp>, CatalogueError> {
-    let source = Source::Stream { name: "test.csv".to_owned(), input: Box::new(Cursor::new(bytes.to_vec())) };
-    read_times(&mut [source], query, 1, &|_| ()).map(|(times, _)| times)
+    read_times(&mut [stream("test.csv", bytes)], query, 1, &|_| ()).map(|(times, _)| times)
+}
+
+/// The same beside an empty catalogue, so that the ids matter and each row is looked at by itself.
+pub fn read_row_by_row(bytes: &[u8], query: &Query) -> Result<Vec<Timestamp>, CatalogueError> {
+    let mut sources = [stream("test.csv", bytes), stream("empty.csv", b"time,mag,id\n")];
+    read_times(&mut sources, query, 1, &|_| ()).map(|(times, _)| times)
 }
 
 pub fn read_file(file: &NamedTempFile, query: &Query, threads: usize) -> Outcome {

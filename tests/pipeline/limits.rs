@@ -139,7 +139,7 @@ async fn what_a_limit_held_up_is_no_failed_attempt_and_does_not_age() {
     assert_eq!((rig.receiver.requests().len(), waiting(&rig)), (1, 2));
     // Days later the second is attempted for the first time, and fails: that is no reason to give it up.
     rig.pass(50 * HOUR);
-    rig.sql().execute("UPDATE outbox SET due_at = due_at + 1000000000000 WHERE attempts > 0", []).expect("sql");
+    rig.run("UPDATE outbox SET due_at = due_at + 1000000000000 WHERE attempts > 0");
     rig.deliver().await;
     assert_eq!(rig.receiver.requests().len(), 2);
     assert_eq!(rig.number("SELECT count(*) FROM outbox WHERE status = 'due'"), 3);

@@ -32,6 +32,7 @@ mod stored_replay;
 mod unlinked;
 mod updates;
 mod upgrade;
+mod upgrade_server;
 #[path = "../feed/usgs.rs"]
 #[allow(dead_code, reason = "its catalogues are for the tests of the feed")]
 mod usgs;

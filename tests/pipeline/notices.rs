@@ -250,7 +250,8 @@ async fn many_recoveries_are_found_some_at_once() {
     }
     quake(&mut rig, "us1").await;
     notice(&mut rig).await;
-    rig.sql().execute("UPDATE outbox SET status = 'delivered'", []).expect("as if they had arrived");
+    // As if they had arrived.
+    rig.run("UPDATE outbox SET status = 'delivered'");
     rig.pass(MINUTE);
     let recovered = |destinations| Noticed::Recovered { destinations };
     assert_eq!(notice(&mut rig).await[..2], [recovered(500), recovered(10)]);
@@ -286,10 +287,10 @@ async fn what_was_told_is_pruned_and_how_things_stand_is_not_forgotten() {
     };
     // What is not told yet, and what is still to be delivered, is not old.
     let told_to = rig.number("SELECT told_to FROM noticing");
-    let put_back = "UPDATE notices SET status = 'due', settled_at = NULL WHERE delivery_key = 1; UPDATE noticing SET told_to = 0";
-    rig.sql().execute_batch(put_back).expect("sql");
+    rig.run("UPDATE notices SET status = 'due', settled_at = NULL WHERE delivery_key = 1");
+    rig.run("UPDATE noticing SET told_to = 0");
     assert_eq!(pruned(&mut rig).await, (0, 3));
-    rig.sql().execute("UPDATE noticing SET told_to = ?1", [told_to]).expect("sql");
+    rig.run(&format!("UPDATE noticing SET told_to = {told_to}"));
     rig.deliver().await;
     assert_eq!(pruned(&mut rig).await, (2, 0), "the feed's staleness and the death that is over");
     assert_eq!(pruned(&mut rig).await, (2, 0), "then their ends");

@@ -39,7 +39,7 @@ fn a_newer_database_is_refused_and_left_as_it_is() {
     drop(connection);
     let before = fs::read(&path).expect("the file");
     let told = refused(&path);
-    let expected = format!("schema version 99, but this program knows only up to {}", migrations().len());
+    let expected = format!("schema version 99, but this program knows only up to {}", migrations("sqlite").len());
     assert!(told.contains(&expected) && told.contains("newer throttler"), "{told}");
     assert!(Store::open_existing(&path).is_err());
     assert_eq!(fs::read(&path).expect("the file"), before);

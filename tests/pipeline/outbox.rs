@@ -208,7 +208,7 @@ async fn dead_letters_are_put_back_and_what_waits_is_ended_by_hand() {
     assert_eq!(claimed.len(), 1);
     let fault = store.drop_deliveries(&due, "no", now).expect_err("it is under way");
     assert!(fault.to_string().contains("under way (leased until"), "{fault}");
-    store.recover_leases(now).expect("recovered");
+    store.hand_back("other", "it did not come to it", now).expect("handed back");
     store.drop_deliveries(&due, "dropped by hand: told by telephone", now).expect("dropped");
 
     rig.receiver.answer("/anna", 204);

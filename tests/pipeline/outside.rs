@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use throttler::clock::{Clock, ManualClock};
-use throttler::daemon::{Deliverer, Egress, Metrics};
+use throttler::daemon::{Database, Deliverer, Egress, Metrics};
 use throttler::limiter::{Algorithm, Limit};
 use throttler::limits::{Covers, DeliveryLimit, FallbackPolicy, Shared};
 use throttler::shared::{SharedStore, StoreAddress};
@@ -16,6 +16,7 @@ use tokio::sync::watch;
 
 use crate::redis_server::RedisServer;
 use crate::rig::{MINUTE, Quake, Rig, limit, mailed, start};
+use crate::server::{missing, server};
 
 /// One of several daemons, with a message that it can be asked to deliver again and again.
 struct Instance {
@@ -49,7 +50,7 @@ impl Instance {
     async fn request(&mut self, at: Timestamp) -> bool {
         self.rig.clock.set(at);
         let again = "UPDATE outbox SET status = 'due', due_at = 0, attempts = 0, settled_at = NULL, lease_owner = NULL, lease_until = NULL";
-        self.rig.sql().execute(again, []).expect("due again");
+        self.rig.run(again);
         self.rig.deliver().await;
         self.rig.number("SELECT count(*) FROM outbox WHERE status = 'delivered' AND attempts = 1") == 1
     }
@@ -146,6 +147,41 @@ async fn instances_keep_to_a_limit_together() {
     second.rig.pass(3_600);
     second.rig.deliver().await;
     assert_eq!(second.rig.number("SELECT count(*) FROM outbox WHERE status = 'delivered' AND attempts = 1"), 1);
+}
+
+/// Ten messages in a schema of a server, and two daemons that may deliver them under this limit: how many leave.
+async fn left_by_two(limit: &DeliveryLimit, redis: &StoreAddress) -> i64 {
+    let mut rig = Rig::fresh_on(Some(server().schema())).await;
+    let names: Vec<_> = (0..10).map(|number| mailed(&format!("s{number}"))).collect();
+    rig.add(&names);
+    rig.poll().await;
+    rig.show(&[Quake::new(&rig, "us1", 6.0, MINUTE)]);
+    rig.poll().await;
+    rig.dispatch().await;
+    for _ in 0..2 {
+        let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&rig.clock);
+        let store = SharedStore::new(redis.clone()).expect("a store").by_given_time();
+        let store = limit.shared.is_some().then(|| Arc::new(store.patient(Span::from_seconds(60))));
+        let egress = Egress { limits: vec![limit.clone()], store, ..Egress::default() };
+        // A process has a session of its own.
+        let database = Database::new(rig.store());
+        let mut daemon = Deliverer::with_limits(database, Arc::clone(&rig.delivery), clock, egress);
+        daemon.all().await.expect("delivered");
+    }
+    rig.number("SELECT count(*) FROM outbox WHERE status = 'delivered' AND attempts = 1")
+}
+
+#[tokio::test]
+async fn daemons_on_one_server_keep_to_a_limit_together_in_redis_and_each_to_a_local_one() {
+    if let Some(why) = missing() {
+        println!("{why}");
+        return;
+    }
+    let Some(redis) = RedisServer::start(&[]).await else { return };
+    let limit = shared(limit(Algorithm::SlidingLog, "3/h", None), FallbackPolicy::FailClosed, 1);
+    assert_eq!(left_by_two(&limit, &redis.address()).await, 3, "together");
+    let limit = DeliveryLimit { shared: None, ..limit };
+    assert_eq!(left_by_two(&limit, &redis.address()).await, 6, "each");
 }
 
 /// Passes on to the server, as slowly as is wanted, and counts connections.

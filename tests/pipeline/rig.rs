@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rusqlite::Connection;
 use rusqlite::types::Value;
@@ -25,6 +26,7 @@ use throttler::quiet::QuietHours;
 use throttler::store::{Ingested, LedgerRow, Location, ServerUrl, Store};
 use throttler::subscriber::{Destination, Excess, Mode, Preset, Standing, Subscriber, SubscriberName, Tags, Updates};
 use throttler::time::{Span, Timestamp};
+use tokio::time::sleep;
 
 use crate::receiver::Receiver;
 use crate::server;
@@ -152,6 +154,11 @@ pub struct Rig {
 impl Rig {
     /// Without subscribers, before its first poll.
     pub async fn fresh() -> Rig {
+        Rig::fresh_on(on_server().then(|| server::server().schema())).await
+    }
+
+    /// The same in this schema of a server, or in a file, whatever the other tests have.
+    pub async fn fresh_on(server: Option<String>) -> Rig {
         // The second test of the process finds it installed; that is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let directory = TempDir::new().expect("a directory");
@@ -170,7 +177,6 @@ impl Rig {
             likeness: Likeness::default(),
             confirm: None,
         };
-        let server = on_server().then(|| server::server().schema());
         let database = match &server {
             Some(url) => url.parse::<ServerUrl>().expect("an address").into(),
             None => Location::from(&directory.path().join("throttler.db")),
@@ -208,7 +214,15 @@ impl Rig {
     /// Drops everything that is open and opens it again, as the daemon does at its start.
     pub async fn restart(&mut self) {
         self.open = None;
-        let store = Store::open(&self.database).expect("the database opens");
+        let mut store = Store::open(&self.database).expect("the database opens");
+        if self.server.is_some() {
+            // A crashed daemon's session ends a moment later, and its leases run out; nobody waits for them here.
+            while !store.polls().expect("an answer") {
+                sleep(Duration::from_millis(1)).await;
+            }
+            self.run("UPDATE outbox SET lease_until = 0 WHERE status = 'leased'");
+            self.run("UPDATE notices SET lease_until = 0 WHERE status = 'leased'");
+        }
         let file = format!("file://{}", self.path("feed.geojson").display());
         let url: FeedUrl = self.feed_url.as_ref().unwrap_or(&file).parse().expect("the feed's address");
         let settings = Settings::default();

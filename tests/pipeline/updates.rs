@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use throttler::event::EventId;
 use throttler::limiter::Algorithm;
 use throttler::plan::{Outcome, UpdateOutcome};
 use throttler::subscriber::{Excess, Mode, Standing, Subscriber, Updates};
@@ -369,9 +370,14 @@ async fn a_deletion_that_the_daemon_is_told_of_withdraws_and_a_newer_version_bri
     rig.pass(MINUTE);
     let now = throttler::clock::Clock::now(&*rig.clock);
     let id = "us1".parse().expect("an id");
-    assert!(rig.store().withdraw(&id, now).expect("withdrawn"));
-    assert!(!rig.store().withdraw(&id, now).expect("read"), "once");
-    assert!(!rig.store().withdraw(&"us9".parse().expect("an id"), now).expect("read"), "nothing is known of it");
+    let database = rig.parts().database.clone();
+    let withdraw = async |id: &EventId| {
+        let id = id.clone();
+        database.with(move |store| store.withdraw(&id, now)).await
+    };
+    assert!(withdraw(&id).await.expect("withdrawn"));
+    assert!(!withdraw(&id).await.expect("read"), "once");
+    assert!(!withdraw(&"us9".parse().expect("an id")).await.expect("read"), "nothing is known of it");
     rig.settle().await;
     assert_eq!(rig.hooks("anna")[1..], ["WITHDRAWN: M 5.7 - near us1"]);
     // A cache still shows it as it was.

@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 use rusqlite::types::Value;
-use throttler::store::{Claim, DeliveryStatus, Store};
+use throttler::store::{Claim, DeliveryStatus, Location, Store};
 use throttler::subscriber::Excess;
 use throttler::time::Span;
 
 use crate::rig::{HOUR, Quake, Rig, limit, mailed, only_in_a_file};
 use throttler::limiter::{Algorithm, Policy};
 
-/// The migrations as files, in order.
-pub fn migrations() -> Vec<String> {
-    let mut files: Vec<_> = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations/sqlite"))
+/// The migrations of a kind of database as files, in order.
+pub fn migrations(database: &str) -> Vec<String> {
+    let mut files: Vec<_> = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations").join(database))
         .expect("the migrations")
         .map(|entry| entry.expect("an entry").path())
         .collect();
@@ -47,7 +47,7 @@ fn beside(path: &Path) -> Vec<String> {
 
 /// A subscriber who is told of everything, and one who is told of one event a day and in a digest of the rest, of which some
 /// waits.
-async fn lived_in() -> Rig {
+pub async fn lived_in() -> Rig {
     let mut limited = mailed("ben");
     limited.policy = Policy::plain(limit(Algorithm::TokenBucket, "1/d", Some(1)));
     limited.excess = Excess::Digest;
@@ -65,7 +65,7 @@ async fn lived_in() -> Rig {
 fn as_version(rig: &Rig, version: usize, name: &str) -> PathBuf {
     let old = rig.path(name);
     let connection = Connection::open(&old).expect("opens");
-    for migration in &migrations()[..version] {
+    for migration in &migrations("sqlite")[..version] {
         connection.execute_batch(migration).expect("an applied migration");
     }
     connection.pragma_update(None, "foreign_keys", false).expect("tables in any order");
@@ -106,8 +106,8 @@ fn as_version(rig: &Rig, version: usize, name: &str) -> PathBuf {
 }
 
 /// Everything that an operator sees of it.
-fn seen(path: &Path) -> String {
-    let store = Store::open_existing(path).expect("opens");
+pub fn seen(at: impl Into<Location>) -> String {
+    let store = Store::open_existing(at).expect("opens");
     let ledger = store.ledger(None, None).expect("the ledger");
     let subscribers = store.subscribers().expect("the subscribers");
     let counts: Vec<_> = subscribers.iter().map(|stored| store.counts(stored.key).expect("counts")).collect();
@@ -123,7 +123,7 @@ async fn every_older_version_becomes_what_a_fresh_one_is_and_keeps_its_rows() {
     let fresh = rig.path("fresh.db");
     drop(Store::open(&fresh).expect("a fresh database"));
     assert_eq!(beside(&fresh), [""; 0], "nothing was there before it");
-    let (expected, latest) = (seen(&rig.path("throttler.db")), migrations().len());
+    let (expected, latest) = (seen(&rig.path("throttler.db")), migrations("sqlite").len());
     assert!(expected.contains("Pending") && expected.contains("Digested") && expected.contains("Alerted"), "{expected}");
     for older in 1..=latest {
         let path = as_version(&rig, older, &format!("version{older}.db"));
@@ -225,7 +225,7 @@ async fn an_older_database_may_be_opened_by_several_at_once() {
 fn of_version_8(rig: &Rig) -> PathBuf {
     let path = rig.path("version8.db");
     let connection = Connection::open(&path).expect("opens");
-    for migration in &migrations()[..8] {
+    for migration in &migrations("sqlite")[..8] {
         connection.execute_batch(migration).expect("an applied migration");
     }
     connection.pragma_update(None, "foreign_keys", false).expect("tables in any order");

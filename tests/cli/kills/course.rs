@@ -137,7 +137,7 @@ impl<'a> Course<'a> {
         (daemons, server): (usize, &'static Server),
     ) -> Course<'a> {
         // A daemon that is stopped is not waited for as long as it would be by default.
-        let url = server.schema() + "%20-cidle_session_timeout%3D2s%20-cidle_in_transaction_session_timeout%3D2s";
+        let url = server.schema() + "%20-cidle_session_timeout%3D500%20-cidle_in_transaction_session_timeout%3D500";
         let location: ServerUrl = url.parse().expect("an address");
         let others = (1..daemons).map(|_| Place::new()).collect();
         let tables = Tables::Server(Box::new(Asker::new(&url)), server);
@@ -371,16 +371,28 @@ impl<'a> Course<'a> {
         until("nothing is under way", || {
             looks += 1;
             if self.daemons.len() > 1 && looks > LOOKS_FOR_REQUEST {
-                // What a daemon has leased that was killed or stopped waits for its lease to run out.
+                // What was leased while the server went away waits for its lease to run out: no daemon knows of it.
                 return true;
             }
-            if self.leases() != Some(0) {
+            if self.is_under_way() {
                 looks = if self.daemons.len() > 1 { looks } else { 0 };
                 return false;
             }
             // Where nobody fails no breaker opens.
             (looks > LOOKS && self.killing.kills > 0) || !self.is_something_due()
         });
+    }
+
+    /// Whether anything is leased; of several daemons by one that runs: what others have waits for its lease to run out.
+    fn is_under_way(&mut self) -> bool {
+        if self.daemons.len() == 1 {
+            return self.leases() != Some(0);
+        }
+        let stopped = self.stopped.map(|(at, _)| at);
+        let running = self.daemons.iter().enumerate().filter(|(at, _)| Some(*at) != stopped);
+        let theirs = running.filter_map(|(_, daemon)| Some(format!("lease_owner LIKE 'process {} %'", daemon.as_ref()?.id())));
+        let theirs = theirs.collect::<Vec<_>>().join(" OR ");
+        self.number(&format!("SELECT count(*) FROM outbox WHERE status = 'leased' AND ({theirs})")) != Some(0)
     }
 
     fn leases(&mut self) -> Option<i64> {
@@ -468,23 +480,23 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// One of several daemons is killed or stopped, or all lose their sessions, or their server.
+    /// One of several daemons is killed or stopped, or all lose their sessions, or their server, in turn.
     fn disturb(&mut self) {
         sleep(Duration::from_micros(self.killing.chance.below(60_000)));
         let at = usize::try_from(self.killing.chance.below(self.daemons.len() as u64)).expect("small");
         self.found.kills += 1;
-        match self.killing.chance.below(8) {
-            0..=1 if self.stopped.is_none() => {
+        match self.found.kills % 6 {
+            1 if self.stopped.is_none() => {
                 self.daemons[at].as_ref().expect("a daemon").signal("STOP");
                 self.stopped = Some((at, self.now));
                 self.found.stopped += 1;
             }
-            2 => {
+            3 => {
                 let Tables::Server(_, server) = &self.tables else { unreachable!("several have a server") };
                 server.crash();
                 self.found.crashes += 1;
             }
-            3 => {
+            5 => {
                 let all = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'throttler'";
                 self.number(all);
                 self.found.cut_off += 1;
