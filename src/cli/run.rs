@@ -81,6 +81,8 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     }
     settings.polling.feed = loaded.feed(store.last_generated(&settings.polling.feed.url().to_string())?)?;
     let work = history.is_some().then(|| Store::open_reader(&at).map(Work::new)).transpose()?;
+    // In a relative place several daemons of a machine may be at different ones.
+    let files = std::path::absolute(files)?;
     let identity = Identity { host: host(), database: files, configuration: loaded.path.clone() };
     let watching = watch::Sender::new(settings.polling.watched_since(clock.now()));
     let (database, metrics) = (Database::new(store), Arc::new(Metrics::new()));

@@ -1,6 +1,6 @@
 //! Several daemons on one server: what is told of them, and whose time it is.
 
-use std::process::Command;
+use std::ffi::OsString;
 
 use throttler::clock::{Clock, SystemClock};
 
@@ -61,6 +61,8 @@ fn status_tells_of_all_of_them_from_wherever_it_is_asked() {
     assert!(refused.status == Some(1) && refused.err.contains(" has no database of throttler's yet; "), "{refused:?}");
 
     let status = || elsewhere.run(&["status", "--format", "json"]).json();
+    let one = Daemon::start(&first);
+    wait_for("there is something", || (elsewhere.run(&["status"]).status == Some(0)).then_some(()));
     // Of each process: its state, and whether it polls.
     let daemons = |told: &serde_json::Value| -> Vec<(String, String, bool)> {
         let all = told["daemons"].as_array().expect("daemons").iter();
@@ -76,7 +78,6 @@ fn status_tells_of_all_of_them_from_wherever_it_is_asked() {
         expected.sort();
         wait_for(&format!("{expected:?}"), || (daemons(&status()) == expected).then_some(()));
     };
-    let one = Daemon::start(&first);
     expect(&[(one.id(), "running", true)]);
     let (two, three) = (Daemon::start(&second), Daemon::start(&third));
     let ids = [one.id(), two.id(), three.id()];
@@ -84,7 +85,7 @@ fn status_tells_of_all_of_them_from_wherever_it_is_asked() {
     let told = status();
     let about = told["daemons"].as_array().and_then(|all| all.iter().find(|about| about["polls"] == true)).expect("one polls");
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
-    assert_eq!((&about["host"], &about["files"]), (&host.trim().into(), &"throttler".into()));
+    assert_eq!((&about["host"], &about["files"]), (&host.trim().into(), &first.path("throttler").display().to_string().into()));
     assert_eq!(about["version"], env!("CARGO_PKG_VERSION"));
     assert!(about["noted_ago_s"].is_number() && about["status"].is_string() && about["stopped_at"].is_null(), "{about}");
     assert_eq!(told["daemon"]["running"], false, "none runs where it was asked");
@@ -114,18 +115,17 @@ fn status_tells_of_all_of_them_from_wherever_it_is_asked() {
     assert!(two.stop().success(), "{}", log(&second));
 }
 
-/// A daemon whose own clock goes so much ahead, as far as there is a program to have it do so.
+/// A daemon whose own clock goes so much ahead, as far as there is a library to have it do so.
 fn skewed(place: &Place, skew: &str) -> Daemon {
-    let fake = Command::new("faketime").arg("--version").output().is_ok_and(|ran| ran.status.success());
-    if !fake {
-        println!("skipped: there is no faketime, so that the clocks of daemons differ only from the server's");
+    let directories = std::fs::read_dir("/usr/lib").expect("libraries").map(|entry| entry.expect("an entry").path());
+    let Some(library) = directories.map(|path| path.join("faketime/libfaketime.so.1")).find(|library| library.exists()) else {
+        println!("skipped: there is no libfaketime, so that the clocks of daemons differ only from the server's");
         return Daemon::start(place);
-    }
-    // Only what anybody may set.
-    Daemon::start_under(
-        place,
-        &format!("FAKETIME_DONT_FAKE_MONOTONIC=1 DONT_FAKE_MONOTONIC=1 exec faketime -f {skew} \"$0\" \"$@\""),
-    )
+    };
+    // Only what anybody may set: how much time passes is the same.
+    let variables = [("FAKETIME", skew), ("FAKETIME_DONT_FAKE_MONOTONIC", "1"), ("DONT_FAKE_MONOTONIC", "1")];
+    let variables = variables.map(|(name, value)| (name, value.into())).into_iter();
+    Daemon::start_with::<OsString>(place, &variables.chain([("LD_PRELOAD", library.into_os_string())]).collect::<Vec<_>>())
 }
 
 #[test]
@@ -153,8 +153,8 @@ fn decisions_have_the_servers_time_however_the_clocks_of_daemons_differ() {
         wait_for("a poll", || (polled() > before).then_some(()));
         quakes.insert(0, quake(&format!("us{turn}"), 5.5));
         first.feed(&quakes);
-        let delivered = format!("SELECT count(*) FROM outbox WHERE status = 'delivered'");
-        wait_for("the message", || (number(&url, &delivered) > i64::try_from(turn).expect("small")).then_some(()));
+        let delivered = "SELECT count(*) FROM outbox WHERE status = 'delivered'";
+        wait_for("the message", || (number(&url, delivered) > i64::try_from(turn).expect("small")).then_some(()));
         let after = time();
         for sql in [
             "SELECT max(decided_at) FROM decisions",

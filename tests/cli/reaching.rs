@@ -240,8 +240,8 @@ fn a_certificate_is_verified_and_nothing_goes_in_the_clear() {
     let guarded = Guarded::start(Some(&authority));
     let place = place("");
     place.write("password", PASSWORD);
-    certificate(&place, &authority, "ca.pem");
     certificate(&place, &Authority::new(), "another.pem");
+    certificate(&place, &authority, "ca.pem");
     let with = |url: &str| {
         let feed = place.path("feed.geojson");
         let text =

@@ -61,7 +61,8 @@ where
 {
     let mut asked = std::pin::pin!(async {
         let schema: Option<String> = client.query_one("SELECT current_schema()::text", &[]).await?.get(0);
-        client.batch_execute(&format!("LISTEN {CHANNEL}")).await?;
+        // It holds nothing that others wait for, and has nothing to say.
+        client.batch_execute(&format!("SET idle_session_timeout = 0; LISTEN {CHANNEL}")).await?;
         Ok::<_, tokio_postgres::Error>(schema.unwrap_or_default())
     });
     let mut schema: Option<String> = None;
