@@ -15,7 +15,8 @@ use crate::store::{Copied, Location, Store};
 pub(super) enum DatabaseCommand {
     /// Copy everything from one database into an empty one, checked by counts and checksums
     #[command(after_help = "Examples:
-  throttler database copy --from sqlite:throttler.db --to postgres://throttler@db.example.org/throttler
+  throttler database copy --from sqlite:throttler.db \\
+    --to postgres://throttler@db.example.org/throttler
   throttler database copy --from postgres://throttler@127.0.0.1/throttler --to sqlite:throttler.db
 
 No daemon may run on either. An older schema is brought to the current one first. All is copied in one
