@@ -203,8 +203,11 @@ fn host() -> String {
     if told.is_empty() { "unknown".to_owned() } else { told }
 }
 
+/// A clock, the longest sleep, and the patience at a stop.
+type Timing = (Option<Arc<dyn Clock>>, Span, Span);
+
 /// The clock of a test, if this is one, how long a stage may sleep by it, and attempts may take at a stop.
-fn clock() -> Result<(Option<Arc<dyn Clock>>, Span, Span), Failure> {
+fn clock() -> Result<Timing, Failure> {
     let Some(path) = std::env::var_os(TEST_CLOCK) else { return Ok((None, IDLE, STOP_TIMEOUT)) };
     let path = Path::new(&path);
     let about = |fault| anyhow::anyhow!("${TEST_CLOCK}: cannot read the time from {}: {fault}", path.display());

@@ -99,7 +99,7 @@ const SERVER_MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/postgres/0002_recoveries.sql"),
     include_str!("../../migrations/postgres/0003_daemons.sql"),
 ];
-/// The oldest PostgreSQL that has all that is asked of it.
+/// The oldest `PostgreSQL` that has all that is asked of it.
 const LEAST_SERVER: i32 = 14;
 
 /// One connection to the database.

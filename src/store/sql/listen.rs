@@ -38,15 +38,12 @@ impl Drop for Ear {
 
 async fn hear(url: &ServerUrl, heard: &(impl Fn(&str) + Sync)) -> Result<(), Fault> {
     let patience = url.patience();
-    match url.tls().ok().flatten() {
-        Some(tls) => {
-            let (client, connection) = within(patience, url.config().connect(tls)).await?;
-            Ok(follow(client, connection, heard).await?)
-        }
-        None => {
-            let (client, connection) = within(patience, url.config().connect(NoTls)).await?;
-            Ok(follow(client, connection, heard).await?)
-        }
+    if let Some(tls) = url.tls().ok().flatten() {
+        let (client, connection) = within(patience, url.config().connect(tls)).await?;
+        Ok(follow(client, connection, heard).await?)
+    } else {
+        let (client, connection) = within(patience, url.config().connect(NoTls)).await?;
+        Ok(follow(client, connection, heard).await?)
     }
 }
 
