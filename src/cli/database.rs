@@ -19,7 +19,8 @@ pub(super) enum DatabaseCommand {
     --to postgres://throttler@db.example.org/throttler
   throttler database copy --from postgres://throttler@127.0.0.1/throttler --to sqlite:throttler.db
 
-No daemon may run on either. The password of a server comes from database_password_file, the credential
+No daemon may run on either. An older schema is brought to the current one first. All is copied in one
+transaction: if anything fails, or the copy is killed, the target is as it was. The password of a server comes from database_password_file, the credential
 database_password, or $THROTTLER_DATABASE_PASSWORD. Links by which recipients leave go on working if the file
 throttler.db.unsubscribe-key is put into the new daemon's state directory as throttler.unsubscribe-key.")]
     Copy(CopyArgs),
@@ -41,7 +42,7 @@ pub(super) fn run(global: &Global, command: &DatabaseCommand) -> Result<(), Fail
     let DatabaseCommand::Copy(args) = command;
     super::setup::install_crypto();
     let loaded = Loaded::read(global)?;
-    let (from, to) = (location(&loaded, &args.from)?, location(&loaded, &args.to)?);
+    let (from, to) = (location(&loaded, "--from", &args.from)?, location(&loaded, "--to", &args.to)?);
     if let Location::File(path) = &from
         && !path.exists()
     {
@@ -61,7 +62,7 @@ pub(super) fn run(global: &Global, command: &DatabaseCommand) -> Result<(), Fail
         Format::Text => {
             let rows: u64 = copied.iter().map(|table| table.rows).sum();
             let tables: Vec<(&str, String)> =
-                copied.iter().map(|table| (table.table, format!("{} rows", output::count(table.rows)))).collect();
+                copied.iter().map(|table| (table.table, output::counted(table.rows, "row"))).collect();
             let told = output::pairs(&tables);
             output::print(&format!(
                 "{to} holds all {} rows of {from}, the same by count and checksum.\n\n{told}",
@@ -72,13 +73,13 @@ pub(super) fn run(global: &Global, command: &DatabaseCommand) -> Result<(), Fail
 }
 
 /// `sqlite:FILE` or `postgres://…`.
-fn location(loaded: &Loaded, text: &str) -> Result<Location, Failure> {
+fn location(loaded: &Loaded, at: &str, text: &str) -> Result<Location, Failure> {
     match text.strip_prefix("sqlite:") {
         Some(path) => Ok(Location::from(&PathBuf::from(path))),
-        None => match loaded.location(text.as_ref())? {
-            Location::File(_) => {
-                Err(Failure::usage(format!("'{text}' is no database: expected sqlite:FILE or postgres://USER@HOST/DATABASE")))
-            }
+        None => match loaded.location(at, text.as_ref())? {
+            Location::File(_) => Err(Failure::usage(format!(
+                "{at}: '{text}' is no database: expected sqlite:FILE or postgres://USER@HOST/DATABASE"
+            ))),
             server @ Location::Server(_) => Ok(server),
         },
     }

@@ -29,10 +29,11 @@ const FILES: [(&str, &str); 4] = [
 ];
 
 /// Variables that the program reads.
-const ENVIRONMENT: [(&str, &str); 5] = [
+const ENVIRONMENT: [(&str, &str); 6] = [
     ("THROTTLER_LOG", "What the daemon logs, like throttler=debug,warn."),
     ("THROTTLER_SMTP_PASSWORD", "The mail server's password, where neither a file nor a credential has it."),
-    ("CREDENTIALS_DIRECTORY", "Set by systemd: where the credential smtp_password is."),
+    ("THROTTLER_DATABASE_PASSWORD", "The password of a database on a server, likewise."),
+    ("CREDENTIALS_DIRECTORY", "Set by systemd: where the credentials smtp_password and database_password are."),
     ("STATE_DIRECTORY", "Set by systemd: where the database is unless the configuration says otherwise."),
     ("NO_COLOR", "If set to anything, there are no colours; without it there are some, on terminals."),
 ];

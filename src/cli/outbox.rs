@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 use super::Global;
 use super::failure::Failure;
 use super::output::{self, Format, Side};
-use super::setup::open_existing_store;
-use crate::clock::{Clock, SystemClock};
+use super::setup::{now_by, open_existing_store};
 use crate::plain::one_line;
 use crate::store::{DeliveryStatus, MessageRow, NoticeRow, OutboxRow, Store, SubscriberKey};
 use crate::subscriber::{Standing, SubscriberName};
@@ -249,7 +248,7 @@ fn as_text(counts: &[(DeliveryStatus, u64)], rows: &[OutboxRow]) -> String {
 }
 
 fn retry(store: &mut Store, args: &RetryArgs) -> Result<(), Failure> {
-    let now = SystemClock.now();
+    let now = now_by(store)?;
     let retried = if args.all_dead {
         let key = key_of(store, args.subscriber.as_ref())?;
         store.retry_all_dead(key, now)?
@@ -272,7 +271,8 @@ fn retry(store: &mut Store, args: &RetryArgs) -> Result<(), Failure> {
 fn drop(store: &mut Store, args: &DropArgs) -> Result<(), Failure> {
     let reason = args.reason.as_deref().map(|reason| one_line(reason, MAX_REASON_CHARS)).filter(|reason| !reason.is_empty());
     let detail = reason.map_or_else(|| "dropped by hand".to_owned(), |reason| format!("dropped by hand: {reason}"));
-    store.drop_deliveries(&args.ids, &detail, SystemClock.now())?;
+    let now = now_by(store)?;
+    store.drop_deliveries(&args.ids, &detail, now)?;
     let what = if args.ids.len() == 1 { "1 delivery is".to_owned() } else { format!("{} deliveries are", args.ids.len()) };
     output::print(&format!("{what} dropped.\n"))
 }

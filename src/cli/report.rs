@@ -6,9 +6,8 @@ use serde_json::json;
 use super::Global;
 use super::failure::Failure;
 use super::output::{self, Format, Side};
-use super::setup::open_existing_store;
+use super::setup::{now_by, open_existing_store};
 use crate::channel::Channel;
-use crate::clock::{Clock, SystemClock};
 use crate::plan::Outcome;
 use crate::store::SubscriberReport;
 use crate::subscriber::Mode;
@@ -49,13 +48,13 @@ digest tells of them, they waited, or the ledger alone knows). Withholding is su
 the subscriber wants to hear of. In shadow mode nothing is withheld.";
 
 pub(super) fn run(global: &Global, args: &ReportArgs) -> Result<(), Failure> {
-    let to = args.to.unwrap_or_else(|| SystemClock.now());
+    let store = open_existing_store(global)?;
+    let to = args.to.map_or_else(|| now_by(&store), Ok)?;
     let days = args.days.unwrap_or(DEFAULT_DAYS);
     let from = args.from.unwrap_or_else(|| to.minus(Span::from_seconds(u64::from(days) * 86_400)));
     if from >= to {
         return Err(Failure::usage(format!("--from {from} is not before --to {to}")));
     }
-    let store = open_existing_store(global)?;
     let (mut reports, reaches) = (store.report(from, to)?, store.ledger_from()?);
     SubscriberReport::sort_by_share(&mut reports);
     match args.format {

@@ -14,6 +14,7 @@ use crate::clock::{Clock, FileClock, SteeredClock, SystemClock};
 use crate::config::{OperatorConfig, WebConfig};
 use crate::daemon::{Database, IDLE, Identity, Metrics, Reloading, Reread, STOP_TIMEOUT, Service, StopSignal};
 use crate::delivery::UnsubscribeKey;
+use crate::plain::one_line;
 use crate::shared::{SharedError, SharedStore};
 use crate::store::{DaemonLock, Location, Store};
 use crate::time::Span;
@@ -23,6 +24,8 @@ use crate::web::{Limits, Server, Web, Work};
 const TEST_CLOCK: &str = "THROTTLER_TEST_CLOCK";
 /// How long a stage sleeps at most where a test moves the time.
 const TEST_IDLE: Span = Span::from_millis(2);
+/// The longest name of a machine, which the system bounds too.
+const MAX_HOST_CHARS: usize = 64;
 /// How long attempts may take at a stop there.
 const TEST_PATIENCE: Span = Span::from_seconds(2);
 
@@ -78,7 +81,9 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     }
     settings.polling.feed = loaded.feed(store.last_generated(&settings.polling.feed.url().to_string())?)?;
     let work = history.is_some().then(|| Store::open_reader(&at).map(Work::new)).transpose()?;
-    let identity = Identity { database: files, configuration: loaded.path.clone() };
+    // In a relative place several daemons of a machine may be at different ones.
+    let files = std::path::absolute(files)?;
+    let identity = Identity { host: host(), database: files, configuration: loaded.path.clone() };
     let watching = watch::Sender::new(settings.polling.watched_since(clock.now()));
     let (database, metrics) = (Database::new(store), Arc::new(Metrics::new()));
     let pages = web.zip(history.zip(work)).map(|((listen, key, access), (history, work))| {
@@ -191,8 +196,18 @@ fn reread(global: &Global, running: &Running) -> Result<Reread, Failure> {
     Ok(Reread { settings: loaded.settings(|| running.key())?, restart })
 }
 
+/// What the machine calls itself.
+fn host() -> String {
+    let told = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let told = one_line(told.trim(), MAX_HOST_CHARS);
+    if told.is_empty() { "unknown".to_owned() } else { told }
+}
+
+/// A clock, the longest sleep, and the patience at a stop.
+type Timing = (Option<Arc<dyn Clock>>, Span, Span);
+
 /// The clock of a test, if this is one, how long a stage may sleep by it, and attempts may take at a stop.
-fn clock() -> Result<(Option<Arc<dyn Clock>>, Span, Span), Failure> {
+fn clock() -> Result<Timing, Failure> {
     let Some(path) = std::env::var_os(TEST_CLOCK) else { return Ok((None, IDLE, STOP_TIMEOUT)) };
     let path = Path::new(&path);
     let about = |fault| anyhow::anyhow!("${TEST_CLOCK}: cannot read the time from {}: {fault}", path.display());

@@ -8,6 +8,7 @@ use super::Global;
 use super::failure::{Blame, Blamed, Failure};
 use crate::catalogue::Source;
 use crate::channel::Channel;
+use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, FeedConfig};
 use crate::daemon::{Contact, Egress, GapCloser, Operator, Polling, Sending, Settings, Vanished};
 use crate::delivery::{
@@ -20,6 +21,7 @@ use crate::identity::unlinked::Likeness;
 use crate::limiter::{Algorithm, Limit};
 use crate::news::{Confirmation, EventRules};
 use crate::notice::Way;
+use crate::plain::without_url_secrets;
 use crate::rate::Rate;
 use crate::store::{Location, ServerUrl, Store};
 use crate::subscriber::{Address, Destination, Preset, WebhookUrl};
@@ -395,25 +397,35 @@ impl Loaded {
 
     /// Where the database is: as the flag says, or the configuration, or in `throttler.db` in the state directory.
     pub fn database(&self, global: &Global) -> Result<Location, Failure> {
-        match global.database.as_ref().or(self.config.database.as_ref()) {
-            Some(path) => self.location(path),
-            None => Ok(Location::File(self.state_directory().join("throttler.db"))),
+        match (&global.database, &self.config.database) {
+            (Some(path), _) => self.location("--database", path),
+            (None, Some(path)) => self.location(&self.at("database"), path),
+            (None, None) => Ok(Location::File(self.state_directory().join("throttler.db"))),
         }
     }
 
-    /// What a text says of where a database is: the name of a file, or the address of a server, whose password is secret.
-    pub fn location(&self, text: &Path) -> Result<Location, Failure> {
-        let Some(url) = text.to_str().filter(|text| ServerUrl::is_one(text)) else { return Ok(text.into()) };
-        let url: ServerUrl = url.parse().map_err(|fault| Failure::usage(format!("{}: {fault}", self.at("database"))))?;
+    /// What a text says of where a database is: the name of a file, or the address of a server, whose password is secret. `at`
+    /// says where the text stands.
+    pub fn location(&self, at: &str, text: &Path) -> Result<Location, Failure> {
+        let Some(url) = text.to_str().filter(|text| ServerUrl::is_one(text)) else {
+            return match text.to_string_lossy() {
+                // Nobody means a file by that, of which messages would tell with all that is secret in it.
+                url if url.contains("://") => Err(Failure::usage(format!(
+                    "{at}: '{}' is no database: expected a file, or postgres://USER@HOST/DATABASE",
+                    without_url_secrets(&url)
+                ))),
+                _ => Ok(text.into()),
+            };
+        };
+        let url: ServerUrl = url.parse().map_err(|fault| Failure::usage(format!("{at}: {fault}")))?;
         if url.has_password() {
             return Err(Failure::usage(format!(
-                "{}: the password of {url} does not belong into the address; expected it in database_password_file, the credential \
-                 {}, or ${}",
-                self.at("database"),
-                DATABASE_PASSWORD.credential,
-                DATABASE_PASSWORD.variable
+                "{at}: the password of {url} does not belong into the address; expected it in database_password_file, the \
+                 credential {}, or ${}",
+                DATABASE_PASSWORD.credential, DATABASE_PASSWORD.variable
             )));
         }
+        url.check().map_err(|fault| Failure::usage(format!("{at}: {fault}")))?;
         let password = DATABASE_PASSWORD.read(self.config.database_password_file.as_deref())?;
         Ok(password.map_or(url.clone(), |password| url.with_password(&password)).into())
     }
@@ -465,6 +477,12 @@ pub(super) fn open_existing(at: &Location) -> Result<Store, Failure> {
         )));
     }
     Ok(Store::open_existing(at)?)
+}
+
+/// What time it is for whoever works on this store: its server's clock tells, where it has one, so that what an operator changes
+/// stands in order with what daemons decide.
+pub(super) fn now_by(store: &Store) -> Result<Timestamp, Failure> {
+    Ok(store.time()?.unwrap_or_else(|| SystemClock.now()))
 }
 
 /// The cryptography of TLS, installed once for the process.

@@ -6,12 +6,11 @@ use serde_json::{Value, json};
 use super::Global;
 use super::failure::Failure;
 use super::output::{self, Format};
-use super::setup::{Loaded, open_existing};
-use crate::clock::{Clock, SystemClock};
+use super::setup::{Loaded, now_by, open_existing};
 use crate::feed::FeedUrl;
 use crate::freshness::{FeedState, Freshness};
 use crate::limits;
-use crate::store::{DaemonLock, DaemonNote, Location, NoticeCounts, Reload, Store, StoreStatus, Watched};
+use crate::store::{Colleague, DaemonLock, DaemonNote, Location, NoticeCounts, Reload, Store, StoreStatus, Watched};
 use crate::time::{Span, Timestamp};
 
 /// Show how things stand: daemon, feed, events, subscribers, outbox
@@ -24,11 +23,17 @@ It reads the database, its lock, and the note that the daemon writes beside them
 runs or not, and changes nothing. A feed is stale when its last successful poll, or the making of
 its content, is longer ago than feed.stale_after. Where the configuration is bad it says so (exit
 status 2) and tells what it knows all the same: the database is the one that it names, or that
---database does, the feed the one that the daemon noted.")]
+--database does, the feed the one that the daemon noted.
+
+Of several daemons on a PostgreSQL server it tells of each: its machine and process, whether it polls, and
+how long ago it last told of itself. One that did not for 30 s is silent: killed, hanging, or cut off.")]
 pub(super) struct StatusArgs {
     #[arg(long, value_enum, default_value_t)]
     format: Format,
 }
+
+/// A daemon tells of itself every few seconds; after so long it does not any more.
+const SILENT_AFTER: Span = Span::from_seconds(30);
 
 /// Everything that is told.
 struct Standing {
@@ -36,6 +41,8 @@ struct Standing {
     daemon: Option<String>,
     /// What that daemon notes of itself, or the last one, if none runs.
     note: Option<DaemonNote>,
+    /// All daemons, where the database is on a server.
+    daemons: Option<Vec<Colleague>>,
     /// What is wrong with the configuration, if anything is.
     fault: Option<String>,
     database: String,
@@ -65,7 +72,7 @@ pub(super) fn run(global: &Global, args: &StatusArgs) -> Result<(), Failure> {
         return Err(Failure::usage(format!("{fault}; and there is no database {at}: --database names one")));
     }
     let store = open_existing(&at)?;
-    let now = SystemClock.now();
+    let now = now_by(&store)?;
     let daemon = DaemonLock::holder(&files)?;
     // One that has just started has not noted anything yet.
     let note =
@@ -77,6 +84,7 @@ pub(super) fn run(global: &Global, args: &StatusArgs) -> Result<(), Failure> {
     let standing = Standing {
         daemon,
         note,
+        daemons: store.colleagues()?,
         fault: fault.as_ref().map(ToString::to_string),
         database: at.to_string(),
         bytes: store.bytes()?,
@@ -115,6 +123,7 @@ fn as_json(standing: &Standing) -> Value {
     json!({
         "configuration": { "fault": standing.fault },
         "daemon": about_daemon(standing),
+        "daemons": standing.daemons.as_ref().map(|all| all.iter().map(|one| about_colleague(one, standing.now)).collect::<Vec<_>>()),
         "database": { "path": standing.database, "bytes": standing.bytes },
         "feed": {
             "url": feed.map(|feed| &feed.url), "polled_at": state.map(|state| state.polled_at),
@@ -140,6 +149,57 @@ fn about_daemon(standing: &Standing) -> Value {
         about.extend(note.into_iter().filter(|(key, _)| key != "process"));
     }
     about
+}
+
+fn about_colleague(Colleague { host, files, note, polls }: &Colleague, now: Timestamp) -> Value {
+    json!({
+        "host": host, "process": note.process.to_string(), "files": files, "version": note.version,
+        "state": Heard::of(note, now).word(), "polls": polls, "status": note.status,
+        "started_at": note.started_at, "stopped_at": note.stopped_at, "noted_at": note.noted_at,
+        "noted_ago_s": output::seconds(now.since(note.noted_at)),
+    })
+}
+
+/// What is known of a daemon by what it last told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Heard {
+    Running,
+    /// In order.
+    Stopped(Timestamp),
+    /// It was killed, hangs, or is cut off.
+    Silent,
+}
+
+impl Heard {
+    fn of(note: &DaemonNote, now: Timestamp) -> Heard {
+        match note.stopped_at {
+            Some(at) => Heard::Stopped(at),
+            None if now.since(note.noted_at) <= SILENT_AFTER => Heard::Running,
+            None => Heard::Silent,
+        }
+    }
+
+    const fn word(self) -> &'static str {
+        match self {
+            Heard::Running => "running",
+            Heard::Stopped(_) => "stopped",
+            Heard::Silent => "silent",
+        }
+    }
+}
+
+/// One of several daemons, in a row.
+fn colleague_row(Colleague { host, note, polls, .. }: &Colleague, now: Timestamp) -> String {
+    let ago = |at: Timestamp| format!("{} ago", output::duration(now.since(at)));
+    let told = match Heard::of(note, now) {
+        Heard::Running => {
+            let work = if *polls { "polls, decides and delivers" } else { "decides and delivers" };
+            format!("{work}, told {}: {}", ago(note.noted_at), note.status)
+        }
+        Heard::Stopped(at) => format!("stopped {at}, {}", ago(at)),
+        Heard::Silent => format!("silent since {}, {}", note.noted_at, ago(note.noted_at)),
+    };
+    format!("{host}, process {}: {told}", note.process)
 }
 
 /// What the daemon notes of itself, in rows; none if it never ran.
@@ -186,6 +246,10 @@ fn as_text(standing: &Standing) -> String {
     let ago = |at: Timestamp| format!("{at}, {} ago", output::duration(now.since(at)));
     let or_none = |at: Option<Timestamp>| at.map_or_else(|| "-".to_owned(), ago);
     let daemon = match (&standing.daemon, &standing.note) {
+        _ if let Some(all) = &standing.daemons => {
+            let running = all.iter().filter(|one| Heard::of(&one.note, *now) == Heard::Running).count();
+            format!("{running} of {} daemons run", all.len())
+        }
         (Some(process), _) => format!("The daemon runs (process {process})"),
         (None, Some(DaemonNote { stopped_at: None, .. })) => "The daemon does not run, and did not stop in order".to_owned(),
         (None, _) => "The daemon does not run".to_owned(),
@@ -196,6 +260,8 @@ fn as_text(standing: &Standing) -> String {
         Some(feed) => feed.freshness.to_string(),
     };
     let mut rows = noted(standing.note.as_ref(), or_none);
+    let daemons = standing.daemons.iter().flatten().enumerate();
+    rows.extend(daemons.map(|(at, one)| (if at == 0 { "daemons" } else { "" }, colleague_row(one, *now))));
     rows.push(("database", format!("{}, {} bytes", standing.database, standing.bytes.map_or_else(|| "?".to_owned(), count))));
     if let Some(Feed { url, stale_after, state, .. }) = &standing.feed {
         rows.extend([

@@ -23,7 +23,9 @@ const MAX_LINE_CHARS: usize = 500;
 /// What a daemon is known by.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// The database's file, beside which its note lies.
+    /// The machine's name for itself.
+    pub host: String,
+    /// The database's file, beside which its note lies, or what stands for one where the database is on a server.
     pub database: PathBuf,
     /// The configuration file; `None`: only defaults.
     pub configuration: Option<PathBuf>,
@@ -203,9 +205,13 @@ impl Vitals {
                 limits: self.metrics.limits(),
             }
         };
-        let database = self.identity.database.clone();
+        let Identity { host, database, .. } = self.identity.clone();
+        let (row, files) = (note.clone(), database.clone());
         // On a thread that may wait; what cannot be written is no reason to stop, the next one may be.
         if let Ok(Err(fault)) = tokio::task::spawn_blocking(move || note.write(&database)).await {
+            tracing::debug!("{}", with_causes(&fault));
+        }
+        if let Err(fault) = self.database.with(move |store| store.note_for_others(&host, &files, &row)).await {
             tracing::debug!("{}", with_causes(&fault));
         }
     }
@@ -243,7 +249,7 @@ mod tests {
         let now = clock.now();
         let watching =
             watch::Sender::new(Watching { feed: "file:///feed".into(), since: now, stale_after: Span::from_seconds(1_800) });
-        let identity = Identity { database: path.clone(), configuration: None };
+        let identity = Identity { host: "here".to_owned(), database: path.clone(), configuration: None };
         let vitals =
             Vitals::new(identity, &Stage::ALL, database, Arc::new(clock), watching.subscribe(), Arc::new(Metrics::new()));
         let noted = || DaemonNote::read(&path).expect("it is read").expect("a note");

@@ -5,6 +5,7 @@ mod backup;
 mod changes;
 mod confirmations;
 mod copy;
+mod daemons;
 mod decisions;
 mod deliveries;
 mod events;
@@ -45,6 +46,7 @@ use crate::time::Timestamp;
 pub use backup::{BackupPart, FromBackup};
 pub use changes::Judging;
 pub use copy::Copied;
+pub use daemons::Colleague;
 pub use decisions::{Candidate, Chunk, DispatchTask, Waking};
 pub use deliveries::{Ahead, Claim, Claimed, Place, Room, Settlement};
 pub use events::Ingested;
@@ -92,10 +94,13 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../migrations/sqlite/0010_recoveries.sql"),
 ];
 /// Those of a server, counted in its table `throttler_schema`.
-const SERVER_MIGRATIONS: &[&str] =
-    &[include_str!("../../migrations/postgres/0001_first.sql"), include_str!("../../migrations/postgres/0002_recoveries.sql")];
-/// The oldest PostgreSQL that has all that is asked of it.
-const LEAST_SERVER: u32 = 14;
+const SERVER_MIGRATIONS: &[&str] = &[
+    include_str!("../../migrations/postgres/0001_first.sql"),
+    include_str!("../../migrations/postgres/0002_recoveries.sql"),
+    include_str!("../../migrations/postgres/0003_daemons.sql"),
+];
+/// The oldest `PostgreSQL` that has all that is asked of it.
+const LEAST_SERVER: i32 = 14;
 
 /// One connection to the database.
 pub struct Store {

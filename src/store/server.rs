@@ -1,4 +1,4 @@
-//! Where a PostgreSQL server is and how it is spoken to: `postgres://user@host:port/database`.
+//! Where a `PostgreSQL` server is and how it is spoken to: `postgres://user@host:port/database`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,9 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// How long a server may take to answer a connection.
+/// What is shown of a text that is no address.
+const HIDDEN: &str = "postgres://…";
+/// How long a server may take until a session is open, unless the address says otherwise (`connect_timeout`).
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// After how long without a sign of life, and after how many further ones, a connection is lost.
 const SILENCE: Duration = Duration::from_secs(10);
@@ -34,6 +36,8 @@ pub struct ServerUrl {
     config: Config,
     /// Root certificates beside the system's, in PEM.
     roots: Option<PathBuf>,
+    /// How long a session may take to be opened.
+    patience: Duration,
 }
 
 /// Why a text is not the address of a database on a server.
@@ -49,17 +53,32 @@ impl FromStr for ServerUrl {
 
     fn from_str(text: &str) -> Result<ServerUrl, ServerUrlError> {
         let refused = |shown: &str, fault: String| ServerUrlError { shown: shown.to_owned(), fault };
-        let mut url = url::Url::parse(text).map_err(|fault| refused("postgres://…", fault.to_string()))?;
+        let mut url = url::Url::parse(text).map_err(|fault| refused(HIDDEN, fault.to_string()))?;
+        if !ServerUrl::is_one(text) {
+            return Err(refused(HIDDEN, "another scheme".to_owned()));
+        }
+        // What stands before it may be of a password that has a `/`, a `?` or a `#`.
+        if [Some(url.path()), url.query(), url.fragment()].into_iter().flatten().any(|part| part.contains('@')) {
+            return Err(refused(
+                HIDDEN,
+                "an '@' after the host; what a name has of @ / ? # is written %40 %2F %3F %23".to_owned(),
+            ));
+        }
         // Only where there is no host can it not be taken away, and then there is none.
         let _ = url.set_password(None);
-        let shown = url.to_string();
-        if !ServerUrl::is_one(text) {
-            return Err(refused(&shown, "another scheme".to_owned()));
-        }
+        let shown = without_password(url.clone());
         // The word that other programs have for it, which the library does not know.
         let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
         let roots = pairs.iter().find(|(key, _)| key == "sslrootcert").map(|(_, file)| PathBuf::from(file));
-        let rest: Vec<_> = pairs.into_iter().filter(|(key, _)| key != "sslrootcert").collect();
+        let mut rest: Vec<_> = pairs.into_iter().filter(|(key, _)| key != "sslrootcert").collect();
+        for (_, mode) in rest.iter_mut().filter(|(key, _)| key == "sslmode") {
+            match mode.as_str() {
+                // Where there is TLS, the certificate and its name are verified.
+                "verify-full" => "require".clone_into(mode),
+                "disable" | "prefer" | "require" => {}
+                _ => return Err(refused(&shown, "sslmode is none of disable, prefer, require and verify-full".to_owned())),
+            }
+        }
         let (address, query) = text.split_once('?').map_or((text, None), |(address, query)| (address, Some(query)));
         let mut address = address.to_owned();
         if query.is_some() && !rest.is_empty() {
@@ -73,7 +92,8 @@ impl FromStr for ServerUrl {
         if config.get_dbname().is_none() {
             return Err(refused(&shown, "without a database".to_owned()));
         }
-        config.connect_timeout(CONNECT_TIMEOUT).keepalives_idle(SILENCE).keepalives_interval(SILENCE / PROBES);
+        let patience = config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT);
+        config.connect_timeout(patience).keepalives_idle(SILENCE).keepalives_interval(SILENCE / PROBES);
         config.keepalives_retries(PROBES).tcp_user_timeout(UNACKNOWLEDGED).application_name("throttler");
         let options = config.get_options().unwrap_or_default().to_owned();
         config.options(format!("{OPTIONS} {options}"));
@@ -81,8 +101,20 @@ impl FromStr for ServerUrl {
         if rest.iter().all(|(key, _)| key != "sslmode") {
             config.ssl_mode(if config.get_hosts().iter().all(is_here) { SslMode::Disable } else { SslMode::Require });
         }
-        Ok(ServerUrl { shown, config, roots })
+        Ok(ServerUrl { shown, config, roots, patience })
     }
+}
+
+/// An address without the password that may stand behind it.
+fn without_password(mut url: url::Url) -> String {
+    let (secret, rest): (Vec<_>, Vec<_>) = url.query_pairs().into_owned().partition(|(key, _)| key == "password");
+    if !secret.is_empty() {
+        url.set_query(None);
+        for (key, value) in rest {
+            url.query_pairs_mut().append_pair(&key, &value);
+        }
+    }
+    url.to_string()
 }
 
 fn encoded(text: &str) -> String {
@@ -121,9 +153,22 @@ impl ServerUrl {
         self.config.get_password().is_some()
     }
 
+    /// Whether what it points to on this machine can be used; connects to nobody.
+    ///
+    /// # Errors
+    /// A line that says what is wrong with the certificates.
+    pub fn check(&self) -> Result<(), String> {
+        self.tls().map(|_| ())
+    }
+
     /// What a session is opened with.
     pub(super) fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// How long a session may take to be opened, from the first packet to the last.
+    pub(super) fn patience(&self) -> Duration {
+        self.patience
     }
 
     /// How the server's certificate is verified: against the system's roots and those that are named. `None`: there is none.

@@ -156,11 +156,7 @@ fn reach(url: &Arc<ServerUrl>) -> Result<Session, StoreError> {
     let found = "SELECT current_setting('server_version_num')::int4 / 10000, current_setting('server_version')";
     let (number, name) =
         session.first(found).map(|row| (row.get::<_, i32>(0), row.get(1))).map_err(|fault| wrap(fault.into()))?;
-    if u32::try_from(number).is_ok_and(|number| number >= LEAST_SERVER) {
-        Ok(session)
-    } else {
-        Err(StoreError::OldServer { url: url.to_string(), found: name })
-    }
+    if number >= LEAST_SERVER { Ok(session) } else { Err(StoreError::OldServer { url: url.to_string(), found: name }) }
 }
 
 /// How many migrations were applied; none to an empty schema.

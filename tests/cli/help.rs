@@ -43,6 +43,8 @@ fn every_command_explains_itself() {
         "outbox retry",
         "outbox drop",
         "backup",
+        "database",
+        "database copy",
         "ledger",
         "report",
         "demo",

@@ -1,12 +1,16 @@
 //! The program as its users have it: text in, text out, files, signals, and the daemon as a process.
 
 mod as_known;
+#[path = "../delivery/tls.rs"]
+#[allow(dead_code, reason = "its own servers are for the tests of feeds")]
+mod authority;
 mod bad_input;
 mod bad_pictures;
 mod bad_simulations;
 mod catalog;
 mod catalogues;
 mod daemon;
+mod daemons;
 mod database;
 mod examples;
 mod forms;
@@ -21,6 +25,7 @@ mod outbox;
 mod package;
 mod place;
 mod questions;
+mod reaching;
 #[path = "../pipeline/receiver.rs"]
 #[allow(dead_code, reason = "its failures are for the tests of the pipeline")]
 mod receiver;

@@ -62,6 +62,7 @@ impl Place {
         for variable in [
             "THROTTLER_LOG",
             "THROTTLER_SMTP_PASSWORD",
+            "THROTTLER_DATABASE_PASSWORD",
             "THROTTLER_OPERATOR_WEBHOOK_SECRET",
             "STATE_DIRECTORY",
             "CREDENTIALS_DIRECTORY",

@@ -1,7 +1,8 @@
-//! A real PostgreSQL server from the distribution's packages, one for each process of tests, in a directory of its own; each test
+//! A real `PostgreSQL` server from the distribution's packages, one for each process of tests, in a directory of its own; each test
 //! has a schema. It ends with the process that started it, however that ends.
 
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -18,6 +19,7 @@ const PROGRAMS: &str = "/usr/lib/postgresql";
 pub struct Server {
     /// Where its socket is.
     directory: PathBuf,
+    port: u16,
     programs: PathBuf,
     /// When this is closed, be it by the end of the process, the server stops and its directory goes.
     _held: ChildStdin,
@@ -44,7 +46,7 @@ pub fn server() -> &'static Server {
 }
 
 /// Whom the server runs as: it refuses to be root.
-fn unprivileged() -> Option<(u32, u32)> {
+pub fn unprivileged() -> Option<(u32, u32)> {
     let is_root = fs::metadata("/proc/self").is_ok_and(|about| std::os::unix::fs::MetadataExt::uid(&about) == 0);
     is_root.then_some((65_534, 65_534))
 }
@@ -52,6 +54,21 @@ fn unprivileged() -> Option<(u32, u32)> {
 impl Server {
     /// A fresh one with these settings. What it has committed survives its own crash, if not that of the machine.
     pub fn start(settings: &[&str]) -> Server {
+        Server::start_on(5432, settings)
+    }
+
+    /// The same, also on a port of this machine's, which is nobody else's.
+    pub fn on_loopback(settings: &[&str]) -> Server {
+        let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+        Server::start_on(port, &[settings, &["listen_addresses=127.0.0.1"]].concat())
+    }
+
+    /// What stands before the name of a database, after that of a user and an `@`.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    fn start_on(port: u16, settings: &[&str]) -> Server {
         let programs = programs().expect("PostgreSQL");
         let directory = TempDir::with_prefix("pg").expect("a directory").keep();
         fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).expect("permissions");
@@ -75,19 +92,20 @@ impl Server {
         let mut watcher = as_whom(Path::new("/bin/sh"));
         watcher.args(["-c", script, "watch"]).arg(&directory).arg(programs.join("postgres")).arg("-D").arg(&data);
         watcher.arg("-k").arg(&directory).args(["-c", "listen_addresses=", "-c", "max_connections=200"]);
+        watcher.args(["-p", &port.to_string()]);
         for setting in settings {
             watcher.args(["-c", setting]);
         }
         let mut watcher = watcher.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("a server");
         let held = watcher.stdin.take().expect("its input");
-        let server = Server { directory, programs, _held: held, _watcher: watcher };
+        let server = Server { directory, port, programs, _held: held, _watcher: watcher };
         server.wait();
         server
     }
 
     fn wait(&self) {
         let mut ready = Command::new(self.programs.join("pg_isready"));
-        ready.args(["--quiet", "--host"]).arg(&self.directory);
+        ready.args(["--quiet", "--port", &self.port.to_string(), "--host"]).arg(&self.directory);
         for _ in 0..600 {
             if ready.status().expect("pg_isready").success() {
                 return;
@@ -112,9 +130,10 @@ impl Server {
         self.url(&format!("&options=-csearch_path%3D{schema}"))
     }
 
-    fn url(&self, more: &str) -> String {
+    /// The address of what belongs to whoever runs it.
+    pub fn url(&self, more: &str) -> String {
         let host = self.directory.display().to_string().replace('/', "%2F");
-        format!("postgres://postgres@{host}/postgres?sslmode=disable{more}")
+        format!("postgres://postgres@{host}:{}/postgres?sslmode=disable{more}", self.port)
     }
 }
 
@@ -136,13 +155,12 @@ impl Asker {
     pub fn rows(&mut self, sql: &str) -> Option<Vec<Vec<String>>> {
         let (url, client) = (&self.url, self.client.take());
         let answered = self.runtime.as_ref()?.block_on(async {
-            let client = match client {
-                Some(client) => client,
-                None => {
-                    let (client, connection) = tokio_postgres::connect(url, NoTls).await.ok()?;
-                    tokio::spawn(async move { drop(connection.await) });
-                    client
-                }
+            let client = if let Some(client) = client {
+                client
+            } else {
+                let (client, connection) = tokio_postgres::connect(url, NoTls).await.ok()?;
+                tokio::spawn(async move { drop(connection.await) });
+                client
             };
             match client.simple_query(sql).await {
                 Ok(answers) => Some((client, answers)),

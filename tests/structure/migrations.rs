@@ -8,9 +8,10 @@ use sha2::{Digest, Sha256};
 
 /// Every migration with the SHA-256 of its file. Change a line only if no release has the file yet.
 const APPLIED: [(&str, &[(&str, &str)]); 2] = [("postgres", &POSTGRES), ("sqlite", &SQLITE)];
-const POSTGRES: [(&str, &str); 2] = [
+const POSTGRES: [(&str, &str); 3] = [
     ("0001_first.sql", "6a4ef1755ef6cc9bd6c63e2eb51066eb72969d386815532699faf77a041e1166"),
     ("0002_recoveries.sql", "0cb76014c4a286bd96a75005c604fe7151691e26a44e307ed014845f8617e4b9"),
+    ("0003_daemons.sql", "7247dc5f1c183a41496e009f8b330ac161b0378d7b73502cfca1c77fb4ba7de5"),
 ];
 const SQLITE: [(&str, &str); 10] = [
     ("0001_first.sql", "280b16c3345d93838cf122887debb5751cf7ca6e9d1296eb876dd7449ea3542f"),

@@ -13,8 +13,7 @@ use clap::{Args, Subcommand};
 use super::Global;
 use super::failure::Failure;
 use super::output::{self, Format};
-use super::setup::{Loaded, open_existing_store, open_store};
-use crate::clock::{Clock, SystemClock};
+use super::setup::{Loaded, now_by, open_existing_store, open_store};
 use crate::delivery::WebhookSecret;
 use crate::delivery::address_guard::{self, Refused};
 use crate::subscriber::{Destination, Standing, Subscriber, SubscriberName};
@@ -162,7 +161,9 @@ pub(super) fn run(global: &Global, command: SubscriberCommand) -> Result<(), Fai
             stand(global, &name, Standing::Active, despite_unsubscribe, "resumed")
         }
         SubscriberCommand::Remove(Named { name }) => {
-            open_existing_store(global)?.remove_subscriber(&name, SystemClock.now())?;
+            let mut store = open_existing_store(global)?;
+            let now = now_by(&store)?;
+            store.remove_subscriber(&name, now)?;
             output::print(&format!("Removed {name}. The ledger keeps what was decided for it.\n"))
         }
         SubscriberCommand::Import { file } => transfer::import(global, &file),
@@ -175,7 +176,9 @@ fn add(global: &Global, name: SubscriberName, flags: &SubscriberFlags) -> Result
     let loaded = Loaded::read(global)?;
     check_destination(&loaded, &subscriber).map_err(Failure::usage)?;
     let secret = new_secret(&subscriber)?;
-    open_store(global)?.add_subscribers(&[(subscriber.clone(), secret.clone())], SystemClock.now())?;
+    let mut store = open_store(global)?;
+    let now = now_by(&store)?;
+    store.add_subscribers(&[(subscriber.clone(), secret.clone())], now)?;
     output::print(&format!(
         "Added {}: {} to {}.\nPromise: {}.\n{}{}",
         subscriber.name,
@@ -203,7 +206,8 @@ fn set(global: &Global, name: &SubscriberName, flags: &SubscriberFlags, replace_
         return Err(Failure::usage(format!("--new-secret signs webhooks, and {name} gets email")));
     }
     let secret = if webhook && (replace_secret || store.secret(name)?.is_none()) { new_secret(&changed)? } else { None };
-    store.set_subscriber(&changed, secret.as_deref(), SystemClock.now())?;
+    let now = now_by(&store)?;
+    store.set_subscriber(&changed, secret.as_deref(), now)?;
     output::print(&format!(
         "Changed {name}: {} to {}.\nPromise: {}.\n{}{}",
         changed.interest,
@@ -221,7 +225,9 @@ fn stand(
     despite_unsubscribe: bool,
     done: &str,
 ) -> Result<(), Failure> {
-    open_existing_store(global)?.set_standing(name, standing, despite_unsubscribe, SystemClock.now())?;
+    let mut store = open_existing_store(global)?;
+    let now = now_by(&store)?;
+    store.set_standing(name, standing, despite_unsubscribe, now)?;
     output::print(&format!("{name} is {done}.\n"))
 }
 

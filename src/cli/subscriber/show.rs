@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::cli::failure::Failure;
 use crate::cli::output::{self, Format, Side};
-use crate::clock::{Clock, SystemClock};
+use crate::cli::setup::now_by;
 use crate::limiter::Outlook;
 use crate::plan::{Outcome, UpdateOutcome};
 use crate::quiet::QuietHours;
@@ -52,7 +52,7 @@ pub(super) fn list(store: &Store, format: Format) -> Result<(), Failure> {
 pub(super) fn one(store: &Store, name: &SubscriberName, with_secret: bool, format: Format) -> Result<(), Failure> {
     let stored = store.subscriber(name)?;
     let (counts, reaches) = (store.counts(stored.key)?, store.ledger_from()?);
-    let now = SystemClock.now();
+    let now = now_by(store)?;
     let outlook = stored.limiter_at(now).map(|limiter| limiter.outlook(now, stored.subscriber.policy.request(None)));
     let secret = if with_secret { store.secret(name)? } else { None };
     match format {

@@ -8,8 +8,7 @@ use crate::cli::Global;
 use crate::cli::exercise::{self, Way};
 use crate::cli::failure::Failure;
 use crate::cli::output::{self, Format};
-use crate::cli::setup::{Loaded, install_crypto, open_existing_store};
-use crate::clock::{Clock, SystemClock};
+use crate::cli::setup::{Loaded, install_crypto, now_by, open_existing_store};
 use crate::delivery::{EmailChannel, Outcome, WebhookSecret};
 use crate::limiter::Limiter;
 use crate::plan::explain;
@@ -29,7 +28,7 @@ pub(super) fn run(global: &Global, name: &SubscriberName, format: Format) -> Res
         return Err(Failure::usage(format!("{}: expected where mail goes, since {name} gets email", loaded.at("email.smtp"))));
     }
     let secrets: Vec<WebhookSecret> = store.secret(name)?.iter().map(|secret| secret.parse()).collect::<Result<_, _>>()?;
-    let now = SystemClock.now();
+    let now = now_by(&store)?;
     // What it says of the limit is as things stand; of one that cannot be read, as if nothing were spent.
     let limiter = stored.limiter_at(now).unwrap_or_else(|_| Limiter::new(subscriber.policy.limit));
     let mut alert = Alert::exercise(name.to_string(), explain(subscriber, &limiter, REASON.to_owned(), now), now);

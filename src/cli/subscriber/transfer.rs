@@ -10,8 +10,7 @@ use super::{check_destination, new_secret};
 use crate::cli::Global;
 use crate::cli::failure::{Blame, Blamed, Failure};
 use crate::cli::output;
-use crate::cli::setup::{Loaded, open_store};
-use crate::clock::{Clock, SystemClock};
+use crate::cli::setup::{Loaded, now_by, open_store};
 use crate::delivery::{WebhookSecret, check_preset};
 use crate::store::Store;
 use crate::subscriber::{Destination, Subscriber};
@@ -81,7 +80,9 @@ pub(super) fn import(global: &Global, file: &Path) -> Result<(), Failure> {
         let secret = if secret.is_some() { secret } else { new_secret(&subscriber)? };
         added.push((subscriber, secret));
     }
-    open_store(global)?.add_subscribers(&added, SystemClock.now())?;
+    let mut store = open_store(global)?;
+    let now = now_by(&store)?;
+    store.add_subscribers(&added, now)?;
     output::print(&format!("Added {} subscribers.\n", output::count(added.len() as u64)))
 }
 

@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
 use tokio_postgres::{AsyncMessage, Client, Connection, NoTls};
 
-use super::postgres::{CHANNEL, runtime};
+use super::postgres::{CHANNEL, Fault, runtime, within};
 use crate::store::server::ServerUrl;
 
 /// The pause before a lost connection is opened anew.
@@ -36,16 +36,14 @@ impl Drop for Ear {
     }
 }
 
-async fn hear(url: &ServerUrl, heard: &(impl Fn(&str) + Sync)) -> Result<(), tokio_postgres::Error> {
-    match url.tls().ok().flatten() {
-        Some(tls) => {
-            let (client, connection) = url.config().connect(tls).await?;
-            follow(client, connection, heard).await
-        }
-        None => {
-            let (client, connection) = url.config().connect(NoTls).await?;
-            follow(client, connection, heard).await
-        }
+async fn hear(url: &ServerUrl, heard: &(impl Fn(&str) + Sync)) -> Result<(), Fault> {
+    let patience = url.patience();
+    if let Some(tls) = url.tls().ok().flatten() {
+        let (client, connection) = within(patience, url.config().connect(tls)).await?;
+        Ok(follow(client, connection, heard).await?)
+    } else {
+        let (client, connection) = within(patience, url.config().connect(NoTls)).await?;
+        Ok(follow(client, connection, heard).await?)
     }
 }
 
@@ -60,7 +58,8 @@ where
 {
     let mut asked = std::pin::pin!(async {
         let schema: Option<String> = client.query_one("SELECT current_schema()::text", &[]).await?.get(0);
-        client.batch_execute(&format!("LISTEN {CHANNEL}")).await?;
+        // It holds nothing that others wait for, and has nothing to say.
+        client.batch_execute(&format!("SET idle_session_timeout = 0; LISTEN {CHANNEL}")).await?;
         Ok::<_, tokio_postgres::Error>(schema.unwrap_or_default())
     });
     let mut schema: Option<String> = None;

@@ -1,4 +1,4 @@
-//! A session with a PostgreSQL server. Its calls wait for their answers on the caller's thread, as `SQLite`'s do, be it one that
+//! A session with a `PostgreSQL` server. Its calls wait for their answers on the caller's thread, as `SQLite`'s do, be it one that
 //! may block or not; the traffic itself is a thread's of its own.
 
 use std::cell::{Cell, RefCell};
@@ -8,6 +8,7 @@ use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
+use std::time::Duration;
 
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use tokio::runtime::{Builder, Runtime};
@@ -37,6 +38,8 @@ pub enum Fault {
     NotSent,
     /// A value is not of its column's type.
     Value(String),
+    /// It does not answer for so long.
+    Silent(Duration),
 }
 
 impl From<tokio_postgres::Error> for Fault {
@@ -55,6 +58,7 @@ impl fmt::Display for Fault {
             },
             Fault::Roots(fault) | Fault::Value(fault) => f.write_str(fault),
             Fault::NotSent => f.write_str("not all rows were sent"),
+            Fault::Silent(patience) => write!(f, "it does not answer within {} s", patience.as_secs()),
         }
     }
 }
@@ -193,13 +197,12 @@ impl Session {
         let Some(Prepared { translated, statements }) = prepared.get_mut(sql) else { unreachable!("a text that was inserted") };
         let values: Vec<Sent<'_>> = translated.parameters.iter().map(|of| Sent(value_of(of, parameters))).collect();
         let types: Vec<Type> = values.iter().map(Sent::kind).collect();
-        let at = match statements.iter().position(|(known, _)| *known == types) {
-            Some(at) => at,
-            None => {
-                let statement = wait(client.prepare_typed(&translated.sql, &types))?;
-                statements.push((types, statement));
-                statements.len() - 1
-            }
+        let at = if let Some(at) = statements.iter().position(|(known, _)| *known == types) {
+            at
+        } else {
+            let statement = wait(client.prepare_typed(&translated.sql, &types))?;
+            statements.push((types, statement));
+            statements.len() - 1
         };
         let values: Vec<&(dyn ToServer + Sync)> = values.iter().map(|value| value as &(dyn ToServer + Sync)).collect();
         run(client, &statements[at].1, &values)
@@ -270,6 +273,16 @@ impl Session {
         Ok(polls)
     }
 
+    /// The condition on a row `l` of `pg_locks` under which it is the lock of whoever polls in this schema.
+    pub fn lock_of_polling(&self) -> String {
+        // The view has no sign in its numbers.
+        let schema = self.schema.cast_unsigned();
+        format!(
+            "l.locktype = 'advisory' AND l.granted AND l.classid = {POLLING} AND l.objid = {schema} AND l.objsubid = 2
+             AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+        )
+    }
+
     /// The same without asking the server: within a transaction a session that was lost has failed.
     pub fn still_polls(&self) -> bool {
         self.opened.borrow().polls
@@ -316,25 +329,31 @@ impl Cancel {
 fn connect(url: &ServerUrl) -> Result<Client> {
     let (tls, config) = (url.tls().map_err(Fault::Roots)?, url.config().clone());
     // Connecting takes timers, and those a task of the thread's own.
-    let connecting = runtime().spawn(async move {
-        Ok::<_, tokio_postgres::Error>(match tls {
-            Some(tls) => {
-                let (client, connection) = config.connect(tls).await?;
-                // Whoever asks next learns that it is closed.
-                tokio::spawn(async move { drop(connection.await) });
-                client
-            }
-            None => {
-                let (client, connection) = config.connect(NoTls).await?;
-                tokio::spawn(async move { drop(connection.await) });
-                client
-            }
+    let patience = url.patience();
+    let connecting = runtime().spawn(within(patience, async move {
+        Ok(if let Some(tls) = tls {
+            let (client, connection) = config.connect(tls).await?;
+            // Whoever asks next learns that it is closed.
+            tokio::spawn(async move { drop(connection.await) });
+            client
+        } else {
+            let (client, connection) = config.connect(NoTls).await?;
+            tokio::spawn(async move { drop(connection.await) });
+            client
         })
-    });
+    }));
     match wait(connecting) {
-        Ok(connected) => Ok(connected?),
+        Ok(connected) => connected,
         Err(fault) => std::panic::resume_unwind(fault.into_panic()),
     }
+}
+
+/// The library waits for a connection only, and not for what is said on it.
+pub(super) async fn within<T>(
+    patience: Duration,
+    opening: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>,
+) -> Result<T> {
+    Ok(tokio::time::timeout(patience, opening).await.map_err(|_| Fault::Silent(patience))??)
 }
 
 /// The thread of all sessions' traffic.
