@@ -1,16 +1,15 @@
 //! One event to very many subscribers, then a sequence: how long it takes to decide and commit, until the first message
 //! leaves, and what it takes of memory and disk.
 //!
-//! `cargo run --release --example fan_out -- [SUBSCRIBERS] [EVENTS] [DIRECTORY]`
+//! `cargo run --release --example fan_out -- [SUBSCRIBERS] [EVENTS] [DIRECTORY | postgres://…] [INSTANCES]`
 //!
 //! By default a million subscribers and a burst of 38 events in an hour. The database lies in a new directory within
-//! `DIRECTORY` (default: the temporary one). Interests, limiters and destinations vary. The clock of the pipeline is moved by
+//! `DIRECTORY` (default: the temporary one), or on a server, where it is empty and several instances may decide at once. Interests, limiters and destinations vary. The clock of the pipeline is moved by
 //! hand; what is measured is the system's.
 
 mod receiver;
 
 use std::error::Error;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,7 +21,7 @@ use throttler::identity::unlinked::Likeness;
 use throttler::interest::{Interest, Radius, Region};
 use throttler::limiter::{Algorithm, Limit, Policy};
 use throttler::news::{EventRules, FirstRun};
-use throttler::store::Store;
+use throttler::store::{Location, ServerUrl, Store};
 use throttler::subscriber::{Destination, Excess, Mode, Preset, Subscriber, Tags, Updates};
 use throttler::time::{Span, Timestamp};
 
@@ -41,21 +40,31 @@ fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let mut number = |default| arguments.next().map_or(Ok(default), |text| text.parse::<usize>());
     let (subscribers, events) = (number(1_000_000)?, number(38)?);
-    let within = arguments.next().map_or_else(std::env::temp_dir, Into::into);
+    let place = arguments.next();
+    let instances = arguments.next().map_or(Ok(1), |text| text.parse())?;
     // Only a second installation fails, and then the first one serves.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let directory = tempfile::tempdir_in(within)?;
+    let directory = tempfile::tempdir_in(match &place {
+        Some(place) if !place.contains("://") => place.into(),
+        _ => std::env::temp_dir(),
+    })?;
+    let at = match place {
+        Some(url) if url.contains("://") => Location::from(url.parse::<ServerUrl>()?),
+        _ => Location::from(&directory.path().join("throttler.db")),
+    };
     let received = Arc::new(AtomicU64::new(0));
     let port = start_receiver(Kind::Webhooks, Arc::clone(&received))?;
     let clock = Arc::new(ManualClock::at(SystemClock.now()));
-    let bench = Bench { path: directory.path().join("throttler.db"), clock, received };
+    let bench = Bench { at, instances, clock, received };
     bench.fill(subscribers, port)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(bench.run(subscribers, events))
 }
 
 struct Bench {
-    path: std::path::PathBuf,
+    at: Location,
+    /// How many decide at once.
+    instances: usize,
     clock: Arc<ManualClock>,
     received: Arc<AtomicU64>,
 }
@@ -80,48 +89,51 @@ impl Watch {
 
 impl Bench {
     fn fill(&self, subscribers: usize, port: u16) -> Result<()> {
-        let mut store = Store::open(&self.path)?;
+        let mut store = Store::open(&self.at)?;
         store.record(FEED, None, &[], &rules(), self.clock.now())?;
         for first in (0..subscribers).step_by(BATCH) {
             let added: Result<Vec<_>> = (first..(first + BATCH).min(subscribers)).map(|at| subscriber(at, port)).collect();
             store.add_subscribers(&added?, self.clock.now())?;
         }
         drop(store);
-        let bytes = size(&self.path)?;
-        println!("{subscribers} subscribers: {} MB, {} bytes each", bytes / 1_000_000, bytes / subscribers as u64);
+        println!("{subscribers} subscribers{}", bytes_each(self.size()?, subscribers as u64));
         Ok(())
     }
 
     async fn run(&self, subscribers: usize, events: usize) -> Result<()> {
         let watch = Watch::start()?;
-        let mut store = Store::open(&self.path)?;
+        let mut store = Store::open(&self.at)?;
         store.recover_leases(self.clock.now())?;
         store.next_wake()?;
         println!("start, until the stages run: {:.3} s", watch.read()?.0);
-        let database = Database::new(store);
+        let mut databases = vec![Database::new(store)];
+        for _ in 1..self.instances {
+            databases.push(Database::new(Store::open(&self.at)?));
+        }
+        let database = &databases[0];
 
-        let before = size(&self.path)?;
-        self.happens(&database, 0, 7.8).await?;
-        let (watch, decided) = (Watch::start()?, self.decide(&database).await?);
+        let before = self.size()?;
+        self.happens(database, 0, 7.8).await?;
+        let (watch, decided) = (Watch::start()?, self.decide(&databases).await?);
         let (wall, processor) = watch.read()?;
-        let grown = size(&self.path)? - before;
         println!(
-            "one event: {decided} decisions in {wall:.2} s, {:.0} a second, {:.2} µs of processor time and {} bytes each",
+            "one event: {decided} decisions in {wall:.2} s by {} at once, {:.0} a second, {:.2} µs of processor time each{}",
+            self.instances,
             decided as f64 / wall,
             processor * 1e6 / decided as f64,
-            grown / decided.max(1)
+            bytes_each(self.size()? - before, decided)
         );
-        self.with_deliveries(&database).await?;
-        self.burst(&database, subscribers, events).await?;
+        self.with_deliveries(&databases).await?;
+        self.burst(&databases, subscribers, events).await?;
         println!("memory at most: {} MB", peak_memory()? / 1_000);
         Ok(())
     }
 
     /// Another event, with deliveries beside the decisions: when the first leaves.
-    async fn with_deliveries(&self, database: &Database) -> Result<()> {
+    async fn with_deliveries(&self, databases: &[Database]) -> Result<()> {
         self.clock.set(self.clock.now().plus(Span::from_seconds(APART)));
-        self.happens(database, 1, 7.5).await?;
-        let mut deliverer = Deliverer::new(database.clone(), Arc::new(delivery()?), Arc::<ManualClock>::clone(&self.clock));
+        self.happens(&databases[0], 1, 7.5).await?;
+        let mut deliverer = Deliverer::new(databases[0].clone(), Arc::new(delivery()?), Arc::<ManualClock>::clone(&self.clock));
         let watch = Watch::start()?;
         let received = Arc::clone(&self.received);
         let first = tokio::spawn(async move {
@@ -139,7 +151,7 @@ impl Bench {
                 }
             }
         });
-        let decided = self.decide(database).await?;
+        let decided = self.decide(databases).await?;
         let (wall, _) = watch.read()?;
         let sent = self.received.load(Ordering::Relaxed);
         let first = first.await?.since(watch.start);
@@ -155,26 +167,25 @@ impl Bench {
     }
 
     /// A burst of events within an hour, without deliveries.
-    async fn burst(&self, database: &Database, subscribers: usize, events: usize) -> Result<()> {
-        let (before, watch) = (size(&self.path)?, Watch::start()?);
+    async fn burst(&self, databases: &[Database], subscribers: usize, events: usize) -> Result<()> {
+        let (before, watch) = (self.size()?, Watch::start()?);
         let (mut decided, mut slowest) = (0, 0.0_f64);
         for at in 0..events {
             self.clock.set(self.clock.now().plus(Span::from_seconds(APART)));
             // Mostly small ones, as after a great earthquake.
             let magnitude = [5.0, 5.2, 5.0, 5.4, 5.1, 6.2, 5.3, 5.6][at % 8];
-            self.happens(database, at + 2, magnitude).await?;
+            self.happens(&databases[0], at + 2, magnitude).await?;
             let watch = Watch::start()?;
-            decided += self.decide(database).await?;
+            decided += self.decide(databases).await?;
             slowest = slowest.max(watch.read()?.0);
         }
-        let ((wall, processor), grown) = (watch.read()?, size(&self.path)? - before);
+        let (wall, processor) = watch.read()?;
         println!(
             "{events} events to {subscribers} subscribers: {decided} decisions in {wall:.1} s, the slowest event {slowest:.2} s, \
-             {:.0} a second, {:.2} µs of processor time and {} bytes each; the database has {} MB",
+             {:.0} a second, {:.2} µs of processor time each{}",
             decided as f64 / wall,
             processor * 1e6 / decided.max(1) as f64,
-            grown / decided.max(1),
-            size(&self.path)? / 1_000_000
+            bytes_each(self.size()? - before, decided)
         );
         Ok(())
     }
@@ -192,23 +203,41 @@ impl Bench {
         Ok(())
     }
 
-    /// Decides what is to be decided: for how many subscribers.
-    async fn decide(&self, database: &Database) -> Result<u64> {
+    /// Decides what is to be decided, by all instances at once: for how many subscribers.
+    async fn decide(&self, databases: &[Database]) -> Result<u64> {
+        let deciding: Vec<_> = databases.iter().cloned().map(|database| decide(database, Arc::clone(&self.clock))).collect();
+        let deciding: Vec<_> = deciding.into_iter().map(tokio::spawn).collect();
         let mut decided = 0;
-        dispatch::all(database, &*self.clock, |step| {
-            if let Dispatched::Decided { chunk, .. } = step {
-                decided += chunk.decided.len() as u64;
-            }
-        })
-        .await?;
+        for deciding in deciding {
+            decided += deciding.await??;
+        }
         Ok(decided)
+    }
+
+    /// The database with its log; nothing for a server's.
+    fn size(&self) -> Result<u64> {
+        let Location::File(path) = &self.at else { return Ok(0) };
+        let log = std::fs::metadata(format!("{}-wal", path.display())).map_or(0, |about| about.len());
+        Ok(std::fs::metadata(path)?.len() + log)
     }
 }
 
-/// The database with its log.
-fn size(path: &Path) -> Result<u64> {
-    let log = std::fs::metadata(format!("{}-wal", path.display())).map_or(0, |about| about.len());
-    Ok(std::fs::metadata(path)?.len() + log)
+async fn decide(database: Database, clock: Arc<ManualClock>) -> Result<u64> {
+    let mut decided = 0;
+    dispatch::all(&database, &*clock, |step| {
+        if let Dispatched::Decided { chunk, .. } = step {
+            decided += chunk.decided.len() as u64;
+        }
+    })
+    .await?;
+    Ok(decided)
+}
+
+fn bytes_each(grown: u64, count: u64) -> String {
+    match grown {
+        0 => String::new(),
+        _ => format!(", {} MB, {} bytes each", grown / 1_000_000, grown / count.max(1)),
+    }
 }
 
 /// The most memory that this process had, in kilobytes.
