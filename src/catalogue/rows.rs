@@ -299,12 +299,11 @@ impl<R: Read> Rows<R> {
             dispatch!(self.level, simd => judge_chunks::<_, false>(simd, chunks, judged, ahead))
         };
         let done;
-        (done, self.found) = match without {
-            Some(judged) => judged,
-            None => {
-                self.returns = true;
-                dispatch!(self.level, simd => judge_chunks::<_, true>(simd, chunks, judged, ahead)).unwrap_or_default()
-            }
+        (done, self.found) = if let Some(judged) = without {
+            judged
+        } else {
+            self.returns = true;
+            dispatch!(self.level, simd => judge_chunks::<_, true>(simd, chunks, judged, ahead)).unwrap_or_default()
         };
         if let Some(chunk) = chunks.get(done)
             && self.found < MAX_AHEAD

@@ -46,7 +46,7 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     log::init()?;
     install_crypto();
     let loaded = Loaded::read(global)?;
-    let (test_clock, idle, patience) = clock()?;
+    let Pace { test_clock, idle, patience } = pace()?;
     let (ledger, history) = (loaded.ledger()?, loaded.config.web.listen.map(|_| loaded.history()).transpose()?);
     let at = loaded.database(global)?;
     let files = loaded.files(&at);
@@ -191,12 +191,23 @@ fn reread(global: &Global, running: &Running) -> Result<Reread, Failure> {
     Ok(Reread { settings: loaded.settings(|| running.key())?, restart })
 }
 
-/// The clock of a test, if this is one, how long a stage may sleep by it, and attempts may take at a stop.
-fn clock() -> Result<(Option<Arc<dyn Clock>>, Span, Span), Failure> {
-    let Some(path) = std::env::var_os(TEST_CLOCK) else { return Ok((None, IDLE, STOP_TIMEOUT)) };
+/// How time passes.
+struct Pace {
+    /// The clock of a test, if this is one.
+    test_clock: Option<Arc<dyn Clock>>,
+    /// How long a stage may sleep by it.
+    idle: Span,
+    /// How long attempts may take at a stop.
+    patience: Span,
+}
+
+fn pace() -> Result<Pace, Failure> {
+    let Some(path) = std::env::var_os(TEST_CLOCK) else {
+        return Ok(Pace { test_clock: None, idle: IDLE, patience: STOP_TIMEOUT });
+    };
     let path = Path::new(&path);
     let about = |fault| anyhow::anyhow!("${TEST_CLOCK}: cannot read the time from {}: {fault}", path.display());
     let clock = FileClock::open(path).map_err(about).blame(Blame::Usage)?;
     tracing::warn!("the time comes from {}, not from the system: this is a test", path.display());
-    Ok((Some(Arc::new(clock)), TEST_IDLE, TEST_PATIENCE))
+    Ok(Pace { test_clock: Some(Arc::new(clock)), idle: TEST_IDLE, patience: TEST_PATIENCE })
 }

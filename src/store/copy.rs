@@ -127,13 +127,17 @@ fn copy_table(from: &Connection, to: &Transaction<'_>, table: &'static str, keys
     to.execute(&format!("DELETE FROM {table}"), []).map_err(step("empty a table"))?;
     let mut read = Sum::default();
     pages(from, table, &columns, keys, |rows| {
-        rows.iter().for_each(|row| read.add(row));
+        for row in rows {
+            read.add(row);
+        }
         write(to, table, &columns, rows)
     })
     .map_err(step("copy a table"))?;
     let mut written = Sum::default();
     pages(to, table, &columns, keys, |rows| {
-        rows.iter().for_each(|row| written.add(row));
+        for row in rows {
+            written.add(row);
+        }
         Ok(())
     })
     .map_err(step("read what was copied"))?;

@@ -11,7 +11,7 @@ use super::ServerUrl;
 pub enum Location {
     /// `SQLite`'s, in this file and those beside it.
     File(PathBuf),
-    /// PostgreSQL's.
+    /// `PostgreSQL`'s.
     Server(Arc<ServerUrl>),
 }
 

@@ -94,7 +94,7 @@ const MIGRATIONS: &[&str] = &[
 /// Those of a server, counted in its table `throttler_schema`.
 const SERVER_MIGRATIONS: &[&str] =
     &[include_str!("../../migrations/postgres/0001_first.sql"), include_str!("../../migrations/postgres/0002_recoveries.sql")];
-/// The oldest PostgreSQL that has all that is asked of it.
+/// The oldest `PostgreSQL` that has all that is asked of it.
 const LEAST_SERVER: u32 = 14;
 
 /// One connection to the database.

@@ -1,4 +1,4 @@
-//! Where a PostgreSQL server is and how it is spoken to: `postgres://user@host:port/database`.
+//! Where a `PostgreSQL` server is and how it is spoken to: `postgres://user@host:port/database`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

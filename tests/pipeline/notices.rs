@@ -668,7 +668,9 @@ struct Left {
 fn left(rig: &Rig) -> (Left, BTreeMap<String, usize>) {
     let local = |id: &str| id.split_once('-').expect("an installation's key").1.to_owned();
     let mut notices = rig.rows("SELECT alert_id, way, status FROM notices ORDER BY delivery_key");
-    notices.iter_mut().for_each(|row| row[0] = local(&row[0]));
+    for row in &mut notices {
+        row[0] = local(&row[0]);
+    }
     let mut times = BTreeMap::new();
     for request in told(rig) {
         *times.entry(local(&request.id)).or_default() += 1;
@@ -719,7 +721,7 @@ async fn run(crash_after: Option<usize>) -> (Left, BTreeMap<String, usize>, usiz
 
 #[tokio::test]
 async fn a_crash_after_any_step_loses_no_notice_and_repeats_at_most_what_was_under_way() {
-    let (expected, times, steps) = run(None).await;
+    let (expected, times, steps) = Box::pin(run(None)).await;
     let whats: Vec<&str> = expected.changes.iter().map(|row| row[0].as_str()).collect();
     for what in ["feed-stale", "feed-fresh", "destination-dead", "withholding-began"] {
         assert!(whats.contains(&what), "{what}: {whats:?}");
@@ -729,7 +731,7 @@ async fn a_crash_after_any_step_loses_no_notice_and_repeats_at_most_what_was_und
     assert!(times.values().all(|times| *times == 1), "{times:?}");
     let mut repeats = 0;
     for crash_after in 1..=steps {
-        let (left, times, _) = run(Some(crash_after)).await;
+        let (left, times, _) = Box::pin(run(Some(crash_after))).await;
         assert_eq!(left, expected, "after step {crash_after} of {steps}");
         let repeated: Vec<_> = times.iter().filter(|(_, times)| **times > 1).collect();
         assert!(repeated.len() <= 1 && repeated.iter().all(|(_, times)| **times == 2), "after step {crash_after}: {repeated:?}");

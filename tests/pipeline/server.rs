@@ -1,4 +1,4 @@
-//! A real PostgreSQL server from the distribution's packages, one for each process of tests, in a directory of its own; each test
+//! A real `PostgreSQL` server from the distribution's packages, one for each process of tests, in a directory of its own; each test
 //! has a schema. It ends with the process that started it, however that ends.
 
 use std::fs;
@@ -136,13 +136,12 @@ impl Asker {
     pub fn rows(&mut self, sql: &str) -> Option<Vec<Vec<String>>> {
         let (url, client) = (&self.url, self.client.take());
         let answered = self.runtime.as_ref()?.block_on(async {
-            let client = match client {
-                Some(client) => client,
-                None => {
-                    let (client, connection) = tokio_postgres::connect(url, NoTls).await.ok()?;
-                    tokio::spawn(async move { drop(connection.await) });
-                    client
-                }
+            let client = if let Some(client) = client {
+                client
+            } else {
+                let (client, connection) = tokio_postgres::connect(url, NoTls).await.ok()?;
+                tokio::spawn(async move { drop(connection.await) });
+                client
             };
             match client.simple_query(sql).await {
                 Ok(answers) => Some((client, answers)),

@@ -35,7 +35,7 @@ pub(super) fn translate(sql: &str) -> Translated {
             translated.sql.push_str("JOIN");
             after
         } else if let Some((path, operator, after)) = json_path(rest) {
-            translated.sql.push_str(&format!("::json {operator} '{{{}}}'", path.replace('.', ",")));
+            translated.sql.extend(["::json ", operator, " '{", &path.replace('.', ","), "}'"]);
             after
         } else if first == '\'' {
             let end = rest[1..].find('\'').map_or(rest.len(), |end| end + 2);
@@ -47,7 +47,7 @@ pub(super) fn translate(sql: &str) -> Translated {
                 translated.parameters.push(parameter);
                 translated.parameters.len() - 1
             });
-            translated.sql.push_str(&format!("${}", number + 1));
+            translated.sql.extend(["$", &(number + 1).to_string()]);
             after
         } else {
             translated.sql.push(first);

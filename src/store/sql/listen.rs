@@ -37,15 +37,12 @@ impl Drop for Ear {
 }
 
 async fn hear(url: &ServerUrl, heard: &(impl Fn(&str) + Sync)) -> Result<(), tokio_postgres::Error> {
-    match url.tls().ok().flatten() {
-        Some(tls) => {
-            let (client, connection) = url.config().connect(tls).await?;
-            follow(client, connection, heard).await
-        }
-        None => {
-            let (client, connection) = url.config().connect(NoTls).await?;
-            follow(client, connection, heard).await
-        }
+    if let Some(tls) = url.tls().ok().flatten() {
+        let (client, connection) = url.config().connect(tls).await?;
+        follow(client, connection, heard).await
+    } else {
+        let (client, connection) = url.config().connect(NoTls).await?;
+        follow(client, connection, heard).await
     }
 }
 

@@ -1,4 +1,4 @@
-//! One way of speaking to either database, `SQLite` in this process or a PostgreSQL server, in the words of `rusqlite`: its types of
+//! One way of speaking to either database, `SQLite` in this process or a `PostgreSQL` server, in the words of `rusqlite`: its types of
 //! values and parameters are those of both. The texts are the dialect that both have in common; where they differ, `dialect` says how.
 
 mod dialect;

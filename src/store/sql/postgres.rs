@@ -1,4 +1,4 @@
-//! A session with a PostgreSQL server. Its calls wait for their answers on the caller's thread, as `SQLite`'s do, be it one that
+//! A session with a `PostgreSQL` server. Its calls wait for their answers on the caller's thread, as `SQLite`'s do, be it one that
 //! may block or not; the traffic itself is a thread's of its own.
 
 use std::cell::{Cell, RefCell};
@@ -174,13 +174,12 @@ impl Session {
         let Some(Prepared { translated, statements }) = prepared.get_mut(sql) else { unreachable!("a text that was inserted") };
         let values: Vec<Sent<'_>> = translated.parameters.iter().map(|of| Sent(value_of(of, parameters))).collect();
         let types: Vec<Type> = values.iter().map(Sent::kind).collect();
-        let at = match statements.iter().position(|(known, _)| *known == types) {
-            Some(at) => at,
-            None => {
-                let statement = wait(client.prepare_typed(&translated.sql, &types))?;
-                statements.push((types, statement));
-                statements.len() - 1
-            }
+        let at = if let Some(at) = statements.iter().position(|(known, _)| *known == types) {
+            at
+        } else {
+            let statement = wait(client.prepare_typed(&translated.sql, &types))?;
+            statements.push((types, statement));
+            statements.len() - 1
         };
         let values: Vec<&(dyn ToServer + Sync)> = values.iter().map(|value| value as &(dyn ToServer + Sync)).collect();
         run(client, &statements[at].1, &values)
@@ -268,18 +267,15 @@ fn connect(url: &ServerUrl) -> Result<Client> {
     let (tls, config) = (url.tls().map_err(Fault::Roots)?, url.config().clone());
     // Connecting takes timers, and those a task of the thread's own.
     let connecting = runtime().spawn(async move {
-        Ok::<_, tokio_postgres::Error>(match tls {
-            Some(tls) => {
-                let (client, connection) = config.connect(tls).await?;
-                // Whoever asks next learns that it is closed.
-                tokio::spawn(async move { drop(connection.await) });
-                client
-            }
-            None => {
-                let (client, connection) = config.connect(NoTls).await?;
-                tokio::spawn(async move { drop(connection.await) });
-                client
-            }
+        Ok::<_, tokio_postgres::Error>(if let Some(tls) = tls {
+            let (client, connection) = config.connect(tls).await?;
+            // Whoever asks next learns that it is closed.
+            tokio::spawn(async move { drop(connection.await) });
+            client
+        } else {
+            let (client, connection) = config.connect(NoTls).await?;
+            tokio::spawn(async move { drop(connection.await) });
+            client
         })
     });
     match wait(connecting) {

@@ -558,7 +558,7 @@ fn without_keys(line: &str, key: &str) -> String {
         let mut numbers = part.splitn(3, '-');
         let (_, subscriber, rest) = (numbers.next(), numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
         let event = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        text.push_str(&format!("KEY-{subscriber}-EVENT{}", &rest[event..]));
+        text.extend(["KEY-", subscriber, "-EVENT", &rest[event..]]);
     }
     text
 }
