@@ -223,14 +223,13 @@ impl Session {
         let Opened { client, prepared, .. } = &mut *self.opened.borrow_mut();
         // Known texts too, each in its own words for all.
         let name = format!("{sql} -- for all");
-        let (statement, types) = match prepared.get(&name).and_then(|known| known.statements.first()) {
-            Some((types, statement)) => (statement.clone(), types.clone()),
-            None => {
-                let (statement, types) = prepare_for_all(client, sql)?;
-                let known = Prepared { translated: translate(&name), statements: vec![(types.clone(), statement.clone())] };
-                prepared.insert(name, known);
-                (statement, types)
-            }
+        let known = prepared.get(&name).and_then(|known| known.statements.first()).cloned();
+        let (types, statement) = if let Some(known) = known {
+            known
+        } else {
+            let made = prepare_for_all(client, sql)?;
+            prepared.insert(name, Prepared { translated: translate(sql), statements: vec![made.clone()] });
+            made
         };
         let columns = (0..types.len()).map(|at| Column::of(rows, at, &types[at])).collect::<Result<Vec<_>>>()?;
         let columns: Vec<&(dyn ToServer + Sync)> = columns.iter().map(|column| column as &(dyn ToServer + Sync)).collect();
@@ -392,8 +391,8 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// A statement for all rows of a text for one, and of which type the values for each of its parameters are.
-fn prepare_for_all(client: &Client, sql: &str) -> Result<(Statement, Vec<Type>)> {
+/// Of which type the values for each parameter of a text for one row are, and the statement for all rows.
+fn prepare_for_all(client: &Client, sql: &str) -> Result<(Vec<Type>, Statement)> {
     let one = translate(sql);
     let described = wait(client.prepare(&one.sql))?;
     let mut types = vec![Type::TEXT; one.parameters.len()];
@@ -410,7 +409,8 @@ fn prepare_for_all(client: &Client, sql: &str) -> Result<(Statement, Vec<Type>)>
         }
     }
     let names: Vec<&str> = types.iter().map(Type::name).collect();
-    Ok((wait(client.prepare(&for_all(sql, &names)))?, types))
+    let statement = wait(client.prepare(&for_all(sql, &names)))?;
+    Ok((types, statement))
 }
 
 /// The values of all rows for one parameter.
