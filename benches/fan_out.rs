@@ -90,6 +90,7 @@ impl Watch {
 impl Bench {
     fn fill(&self, subscribers: usize, port: u16) -> Result<()> {
         let mut store = Store::open(&self.at)?;
+        store.polls()?;
         store.record(FEED, None, &[], &rules(), self.clock.now())?;
         for first in (0..subscribers).step_by(BATCH) {
             let added: Result<Vec<_>> = (first..(first + BATCH).min(subscribers)).map(|at| subscriber(at, port)).collect();
@@ -199,7 +200,8 @@ impl Bench {
             "status": "automatic", "tsunami": false, "pager": null,
             "url": format!("https://earthquake.usgs.gov/earthquakes/eventpage/us{at}"),
         }))?;
-        database.with(move |store| store.record(FEED, None, &[event], &rules(), now)).await?;
+        let record = move |store: &mut Store| store.polls().and_then(|_| store.record(FEED, None, &[event], &rules(), now));
+        database.with(record).await?;
         Ok(())
     }
 
