@@ -69,6 +69,8 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     let operator = loaded.operator()?.map(Arc::new);
     let lock = DaemonLock::acquire(&files)?;
     let store = Store::open(&at)?;
+    // Bringing the schema up to date may take as long as it takes.
+    store.bound_statements()?;
     // Daemons on one server share its time, except in tests that have their own.
     let steered = if test_clock.is_none() { store.time()?.map(SteeredClock::at).map(Arc::new) } else { None };
     let clock: Arc<dyn Clock> = match (test_clock, &steered) {

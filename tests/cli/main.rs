@@ -14,6 +14,7 @@ mod daemons;
 mod database;
 mod examples;
 mod forms;
+mod frozen;
 mod gate;
 mod help;
 mod kills;
