@@ -63,7 +63,8 @@ fn a_daemon_gives_up_a_statement_without_an_answer_and_goes_on_when_the_server_d
     let decided = "SELECT count(*), count(DISTINCT event_key) FROM decisions";
     assert_eq!(ask(&plain(&url), decided), [["2", "2"]]);
     // One works and one listens: what was given up is gone, with all that it held.
-    let sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'throttler' AND backend_type = 'client backend'";
+    let sessions =
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'throttler' AND backend_type = 'client backend'";
     wait_for("two sessions", || (ask(&plain(&url), sessions) == [["2"]]).then_some(()));
     assert!(daemon.stop().success(), "{}", log(&place));
     assert_eq!(mails(&place).len(), 2);

@@ -68,6 +68,11 @@ impl Server {
         format!("127.0.0.1:{}", self.port)
     }
 
+    /// Where it listens on this machine alone.
+    pub fn socket(&self) -> PathBuf {
+        self.directory.join(format!(".s.PGSQL.{}", self.port))
+    }
+
     fn start_on(port: u16, settings: &[&str]) -> Server {
         let programs = programs().expect("PostgreSQL");
         let directory = TempDir::with_prefix("pg").expect("a directory").keep();

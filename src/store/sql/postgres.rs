@@ -28,7 +28,7 @@ pub(super) const CHANNEL: &str = "throttler";
 /// Of the two numbers that name a lock the first says what is locked, the second in which schema.
 const WRITING: i32 = 0x7468_7201;
 const POLLING: i32 = 0x7468_7202;
-/// How long a server that did not answer is left alone, so that of all who want something of it only one waits at a time.
+/// The longest that a server which did not answer is left alone, so that of all who want something of it only one waits at a time.
 const REST: Duration = Duration::from_secs(5);
 
 /// What a server, or the way to it, says.
@@ -152,14 +152,9 @@ impl Session {
 
     /// What a session is told when it is opened.
     fn settings(&self) -> String {
-        let mut settings = String::new();
-        if self.only_reads.get() {
-            settings.push_str("SET default_transaction_read_only = on;");
-        }
-        if self.is_bound.get() {
-            settings.push_str(&format!("SET statement_timeout = {};", self.url.statement_timeout().as_millis()));
-        }
-        settings
+        let reads = if self.only_reads.get() { "SET default_transaction_read_only = on;" } else { "" };
+        let bound = self.is_bound.get().then(|| format!("SET statement_timeout = {};", self.url.statement_timeout().as_millis()));
+        format!("{reads}{}", bound.unwrap_or_default())
     }
 
     pub fn begin(&self, beside: Beside) -> Result<()> {
@@ -309,7 +304,7 @@ impl Session {
     }
 
     fn leave_alone(&self, patience: Duration) {
-        *self.rest.borrow_mut() = Some((runtime().spawn(tokio::time::sleep(REST)), patience));
+        *self.rest.borrow_mut() = Some((runtime().spawn(tokio::time::sleep(REST.min(patience))), patience));
     }
 
     /// Opens a session anew in place of one that was lost, unless that was within a transaction.
