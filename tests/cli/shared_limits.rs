@@ -85,15 +85,13 @@ async fn a_daemon_tells_where_its_shared_limits_are_and_when_their_store_goes_an
     let outage = |name: &str| limit(name).map(|limit| limit["outage"].clone());
     let mut quakes = Vec::new();
     let mut quake_until_away = |times: usize| {
-        let is_away = format!(
-            "throttler::daemon::outside: the store of the shared limits is away, and each limit's outage policy holds; it is looked for at "
-        );
+        let is_away = "throttler::daemon::outside: the store of the shared limits is away, and each limit's outage policy holds; it is looked for at ";
         wait_for("it is away", || {
             quakes.insert(0, quake(&format!("us{}", quakes.len()), 5.5));
             place.feed(&quakes);
             let count = quakes.len();
             wait_for("a message", || (mails(&place).len() == count).then_some(()));
-            (log(&place).matches(&is_away).count() == times).then_some(())
+            (log(&place).matches(is_away).count() == times).then_some(())
         });
         wait_for("the metrics", || is_up(0).then_some(()));
         wait_for("the status", || (outage("mail") == Some("local-share".into())).then_some(()));

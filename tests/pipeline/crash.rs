@@ -9,7 +9,7 @@ use throttler::store::{Claim, Settlement};
 use throttler::subscriber::{Excess, Updates};
 use throttler::time::Span;
 
-use crate::crashing::Run;
+use crate::crashing::{Run, crashes};
 use crate::rig::{HOUR, MINUTE, Quake, Rig, limit, mailed};
 
 /// Polls, decides and delivers in single steps until nothing is left to do.
@@ -154,14 +154,15 @@ async fn a_crash_after_any_step_loses_nothing_and_repeats_at_most_what_was_under
         assert!(expected.updates.iter().any(|(_, _, outcome, _)| outcome == what), "{what}: {expected:#?}");
     }
     let mut repeats = 0;
-    for crash_after in 1..=steps {
+    let (crashes, are_all) = crashes(steps);
+    for crash_after in crashes {
         let (left, times, _) = Box::pin(run(Some(crash_after))).await;
         assert_eq!(left, expected, "after step {crash_after} of {steps}");
         let repeated: Vec<_> = times.iter().filter(|(_, times)| **times > 1).collect();
         assert!(repeated.len() <= 1 && repeated.iter().all(|(_, times)| **times == 2), "after step {crash_after}: {repeated:?}");
         repeats += repeated.len();
     }
-    assert_eq!(repeats, times.len(), "each is repeated exactly by the crash between its sending and its receipt");
+    assert!(repeats == times.len() || !are_all, "each is repeated exactly by the crash between its sending and its receipt");
 }
 
 #[tokio::test]
