@@ -98,9 +98,9 @@ impl Known {
     }
 
     /// This one has what is asked for, and knows these by its answer to `CLUSTER NODES`.
-    pub fn found(&mut self, home: Option<Node>, told: &str) {
-        let others = Node::others(told).map(Some).filter(|other| *other != home);
+    pub fn found(&mut self, home: Option<&Node>, told: &str) {
         let configured = home.is_some().then_some(None);
-        self.0 = [home.clone()].into_iter().chain(configured).chain(others).take(MAX_NODES).collect();
+        let others = Node::others(told).map(Some).filter(|other| other.as_ref() != home);
+        self.0 = [home.cloned()].into_iter().chain(configured).chain(others).take(MAX_NODES).collect();
     }
 }

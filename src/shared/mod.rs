@@ -225,7 +225,7 @@ impl SharedStore {
                 return Err(wrong(fault));
             }
             let told = self.ask(&mut held.connection, redis::cmd("CLUSTER").arg("NODES")).await.map_err(wrong)?;
-            known.found(held.node.clone(), &redis::from_redis_value_ref::<String>(&told).unwrap_or_default());
+            known.found(held.node.as_ref(), &redis::from_redis_value_ref::<String>(&told).unwrap_or_default());
             return Ok(held);
         }
         Err(SharedError::Astray { server: self.address.to_string() })

@@ -45,7 +45,7 @@ fn limits() -> [Limit; 4] {
 
 /// A key of its own at each node.
 fn keys(cluster: &Cluster) -> Vec<String> {
-    let at = |node| (0..).map(|number| format!("{{k{number}}}")).find(|key| cluster.home(key) == node).expect("a key");
+    let at = |node| (0..1_000).map(|number| format!("{{k{number}}}")).find(|key| cluster.home(key) == node).expect("a key");
     (0..3).map(at).collect()
 }
 

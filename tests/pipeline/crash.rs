@@ -5,12 +5,17 @@ use std::collections::BTreeMap;
 use throttler::clock::Clock;
 use throttler::daemon::dispatch;
 use throttler::limiter::Algorithm;
-use throttler::store::{Claim, Settlement};
+use throttler::store::{Claim, Settlement, Store, StoreError};
 use throttler::subscriber::{Excess, Updates};
 use throttler::time::Span;
 
 use crate::crashing::{Run, crashes};
 use crate::rig::{HOUR, MINUTE, Quake, Rig, limit, mailed};
+
+/// Does this with the database. Nobody else holds it then, or its session would outlive a crash.
+async fn with<T: Send + 'static>(run: &mut Run, work: impl FnOnce(&mut Store) -> Result<T, StoreError> + Send + 'static) -> T {
+    run.rig.parts().database.with(work).await.expect("the database works")
+}
 
 /// Polls, decides and delivers in single steps until nothing is left to do.
 async fn settle(run: &mut Run) {
@@ -20,8 +25,8 @@ async fn settle(run: &mut Run) {
             continue;
         }
         loop {
-            let (database, now) = (run.rig.parts().database.clone(), run.rig.clock.now());
-            let more = database.with(move |store| dispatch::step(store, now)).await.expect("a step of dispatch").is_some();
+            let now = run.rig.clock.now();
+            let more = with(run, move |store| dispatch::step(store, now)).await.is_some();
             if run.crashed().await {
                 continue 'again;
             }
@@ -30,12 +35,10 @@ async fn settle(run: &mut Run) {
             }
         }
         loop {
-            let (database, now) = (run.rig.parts().database.clone(), run.rig.clock.now());
+            let now = run.rig.clock.now();
             // Two at a time, so that a crash finds some claimed and some not.
-            let claimed = database
-                .with(move |store| store.claim(Claim { owner: "run", most: 2, lease: Span::from_seconds(HOUR), now }, |_| 2))
-                .await
-                .expect("claimed");
+            let claim = Claim { owner: "run", most: 2, lease: Span::from_seconds(HOUR), now };
+            let claimed = with(run, move |store| store.claim(claim, |_| 2)).await;
             if run.crashed().await {
                 continue 'again;
             }
@@ -51,7 +54,7 @@ async fn settle(run: &mut Run) {
                     continue 'again;
                 }
                 let settled = [(claim.delivery_key, Settlement::Delivered { detail })];
-                database.with(move |store| store.settle("run", &settled, now)).await.expect("settled");
+                with(run, move |store| store.settle("run", &settled, now)).await;
                 if run.crashed().await {
                     continue 'again;
                 }
@@ -175,6 +178,7 @@ async fn a_crash_between_two_chunks_of_subscribers_goes_on_where_it_stopped() {
     rig.poll().await;
     let (database, now) = (rig.parts().database.clone(), rig.clock.now());
     database.with(move |store| dispatch::step(store, now)).await.expect("one chunk");
+    drop(database);
     let decided = rig.number("SELECT count(*) FROM decisions");
     assert!(0 < decided && decided < 4_100, "{decided}");
     rig.restart().await;
