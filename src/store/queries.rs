@@ -90,9 +90,9 @@ pub(super) const JOINED_WITH: &str = "SELECT d.event_key, d.body, e.body, d.dupl
     FROM events AS d CROSS JOIN events AS e ON e.event_key = d.duplicate_of
     WHERE d.duplicate_of IS NOT NULL AND (d.event_key = ?1 OR d.duplicate_of = ?1)";
 
-/// Who may be told now of what was withheld.
-pub(super) const WAKING: &str = "SELECT subscriber_key, name FROM subscribers
-    WHERE wake_at <= ?1 AND standing = 'active' AND removed_at IS NULL ORDER BY wake_at LIMIT 1";
+/// Those who may be told now of what was withheld.
+pub(super) const WAKING: &str =
+    concat!(with_limiters!(), " WHERE wake_at <= ?1 AND standing = 'active' AND removed_at IS NULL ORDER BY wake_at LIMIT ?2");
 
 /// An event whose time to be confirmed has run out.
 pub(super) const TO_CONFIRM: &str = "SELECT event_key, body FROM events WHERE confirm_by <= ?1 ORDER BY confirm_by LIMIT 1";
