@@ -77,7 +77,12 @@ impl Daemon {
     }
 
     pub fn ended(&mut self) -> ExitStatus {
-        wait_for("the daemon ends", || self.child.try_wait().expect("its status"))
+        wait_for("the daemon ends", || self.status())
+    }
+
+    /// With what it has ended, if it has.
+    pub fn status(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("its status")
     }
 
     pub fn kill(mut self) {
