@@ -5,11 +5,13 @@
 mod course;
 mod failing;
 mod fifty;
+mod hosts;
 mod leases;
 mod tables;
 mod versions;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,14 +19,15 @@ use throttler::clock::{Clock, SystemClock};
 use throttler::subscriber::Subscriber;
 use throttler::time::{Span, Timestamp};
 
-use course::{Course, Found, Killing};
+use course::{Course, Found, Killing, Several};
 use failing::Receivers;
 use fifty::{SUBSCRIBERS, as_many, fifty};
+use hosts::Hosts;
 use leases::{lost_alone, unexplained};
 use versions::{Version, versions};
 
 use crate::database::copies;
-use crate::server::{missing, server};
+use crate::server::{Server, missing};
 
 const FROM: &str = "2025-07-29T12:00:00Z";
 const TO: &str = "2025-07-31T12:00:00Z";
@@ -32,9 +35,14 @@ const TO: &str = "2025-07-31T12:00:00Z";
 const FEW_FROM: &str = "2025-07-29T23:00:00Z";
 const FEW_TO: &str = "2025-07-29T23:42:00Z";
 const FEW_KILLS: u64 = 20;
+/// How many several are.
+const DAEMONS: usize = 3;
 /// Of several daemons: each kind of disturbance twice.
 const FEW_DISTURBANCES: u64 = 12;
+/// In networks of their own: each kind once.
+const FEW_CUTS: u64 = 7;
 const SEED: u64 = 88;
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Chance that a seed repeats: splitmix64 (Steele, Lea and Flood, 2014).
 pub struct Chance(u64);
@@ -84,8 +92,8 @@ async fn killed_at_random_moments_it_ends_as_if_nothing_had_happened() {
     let undisturbed = undisturbed(from, to, SUBSCRIBERS);
     let started = SystemClock.now();
 
-    let receivers = Receivers::start(Some(seed.0));
-    let subscribers = fifty(&receivers.ports);
+    let receivers = Receivers::start(HERE, Some(seed.0));
+    let subscribers = fifty(&receivers.addresses);
     let mut killed = Course::new(from, &versions, receivers, &subscribers, Killing { kills, chance: Chance(seed.0) });
     tokio::task::block_in_place(|| killed.run());
     let left = killed.left();
@@ -164,8 +172,26 @@ async fn several_daemons_on_one_server_end_as_one_on_a_file() {
     let kills = asked("THROTTLER_KILLS");
     let span = if kills.is_some() { (FROM, TO) } else { (FEW_FROM, FEW_TO) };
     let kills = kills.unwrap_or(FEW_DISTURBANCES);
-    let found = several(span, asked_subscribers(), (kills, Some(asked("THROTTLER_SEED").unwrap_or(SEED))));
+    let found = several(span, asked_subscribers(), (kills, Some(asked("THROTTLER_SEED").unwrap_or(SEED))), None);
     assert!(found.kills >= kills && found.stopped > 0 && found.crashes > 0 && found.cut_off > 0, "{found:?}");
+}
+
+/// The same, each daemon on a host of its own, whose link is cut for longer than a lease while it polls.
+#[tokio::test(flavor = "multi_thread")]
+async fn several_daemons_whose_hosts_are_cut_off_end_as_one_on_a_file() {
+    let made = missing().map_or_else(|| Hosts::make(DAEMONS).map_err(|why| format!("skipped: {why}")), Err);
+    let hosts = match made {
+        Ok(hosts) => hosts,
+        Err(why) => {
+            println!("{why}");
+            return;
+        }
+    };
+    let kills = asked("THROTTLER_KILLS");
+    let span = if kills.is_some() { (FROM, TO) } else { (FEW_FROM, FEW_TO) };
+    let seed = asked("THROTTLER_SEED").unwrap_or(SEED);
+    let found = several(span, asked_subscribers(), (kills.unwrap_or(FEW_CUTS), Some(seed)), Some(hosts));
+    assert!(found.cut > 0 && found.stopped > 0 && found.crashes > 0 && found.cut_off > 0, "{found:?}");
 }
 
 /// And where nobody disturbs them and every receiver accepts: nothing arrives twice, and no lease runs out.
@@ -175,7 +201,7 @@ async fn several_daemons_that_are_left_alone_repeat_nothing() {
         println!("{why}");
         return;
     }
-    several((FEW_FROM, FEW_TO), SUBSCRIBERS, (0, None));
+    several((FEW_FROM, FEW_TO), SUBSCRIBERS, (0, None), None);
 }
 
 fn asked_subscribers() -> usize {
@@ -183,17 +209,25 @@ fn asked_subscribers() -> usize {
 }
 
 /// Runs three daemons on one server, disturbed so often by the chances of this seed, and compares.
-fn several((from, to): (&str, &str), subscribers: usize, (kills, seed): (u64, Option<u64>)) -> Found {
+fn several((from, to): (&str, &str), subscribers: usize, (kills, seed): (u64, Option<u64>), hosts: Option<Hosts>) -> Found {
     let (from, to): (Timestamp, Timestamp) = (from.parse().expect("a time"), to.parse().expect("a time"));
     let _seed = Seed(seed.unwrap_or_default());
     let (_, versions) = versions(from, to, SEED);
     let expected = undisturbed(from, to, subscribers);
     let started = SystemClock.now();
-    let receivers = Receivers::start(seed);
-    let enrolled = as_many(subscribers, &receivers.ports);
+    let here = hosts.as_ref().map_or(HERE, Hosts::here);
+    // Of its own, and up to the end of the process: it crashes, and so do the daemons' sessions.
+    let settings = ["fsync=off", "full_page_writes=off"];
+    let server: &'static Server = Box::leak(Box::new(match &hosts {
+        Some(hosts) => Server::for_network(here, &hosts.network(), &settings),
+        None => Server::start(&settings),
+    }));
+    let receivers = Receivers::start(here, seed);
+    let enrolled = as_many(subscribers, &receivers.addresses);
     let killing = Killing { kills, chance: Chance(seed.unwrap_or_default()) };
     let (left, undelivered, attempts, lost, several) = tokio::task::block_in_place(|| {
-        let mut several = Course::on_server(from, &versions, receivers, &enrolled, killing, (3, server()));
+        let mut several =
+            Course::on_server(from, &versions, receivers, &enrolled, killing, Several { daemons: DAEMONS, server, hosts });
         several.run();
         copies(&several.place, &several.url);
         (several.left(), several.undelivered(), several.attempts(), several.lost(), several)
@@ -252,8 +286,8 @@ fn undisturbed(from: Timestamp, to: Timestamp, subscribers: usize) -> Arc<Undist
         let run = || {
             let started = SystemClock.now();
             let (_, versions) = versions(from, to, SEED);
-            let receivers = Receivers::start(None);
-            let subscribers = as_many(subscribers, &receivers.ports);
+            let receivers = Receivers::start(HERE, None);
+            let subscribers = as_many(subscribers, &receivers.addresses);
             let mut course = Course::new(from, &versions, receivers, &subscribers, Killing { kills: 0, chance: Chance(0) });
             course.run();
             course.receivers.seen(|seen| assert_eq!(seen.repeats(), 0));

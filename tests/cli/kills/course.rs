@@ -15,6 +15,7 @@ use throttler::time::{Span, Timestamp};
 
 use super::Chance;
 use super::failing::{RECEIVERS, Receivers};
+use super::hosts::Hosts;
 use super::leases::{Disturbance, Lost, ran_out, trace};
 use super::tables::{Tables, lines, open};
 use super::versions::Version;
@@ -34,16 +35,20 @@ const LOOKS: u32 = 15;
 const LOOKS_FOR_REQUEST: u32 = 200;
 /// What was leased when the server went away, and of which nothing more is heard in so many looks, no daemon knows of.
 const LOOKS_FOR_LOST: u32 = 200;
-/// What somebody holds who writes on a server: the first number of the lock, as the store has it.
+/// What somebody holds who writes on a server, or polls: the first number of the lock, as the store has it.
 const WRITING: i32 = 0x7468_7201;
-/// A daemon that is stopped goes on after so long, by the clock: its leases have run out by then.
-const STOPPED_FOR: Span = Span::from_seconds(400);
+const POLLING: i32 = 0x7468_7202;
+/// A daemon that is stopped or cut off goes on after so long, by the clock: its leases have run out by then.
+const AWAY_FOR: Span = Span::from_seconds(400);
 
 /// How often to kill, and the chance that says when.
 pub struct Killing {
     pub kills: u64,
     pub chance: Chance,
 }
+
+/// Where the first daemon has its files, where the others have theirs, and the database.
+type Places = (Place, Vec<Place>, Location);
 
 /// What the killed daemons left under way.
 #[derive(Debug, Default)]
@@ -56,9 +61,10 @@ pub struct Found {
     pub leases: u64,
     /// Kills of a daemon that was starting.
     pub starting: u64,
-    /// Of several daemons on a server: how often one was stopped for longer than a lease, and how often all sessions, or the
-    /// server, ended.
+    /// Of several daemons on a server: how often one was stopped for longer than a lease, how often its host was cut off for as long
+    /// and another polled instead, and how often all sessions, or the server, ended.
     pub stopped: u64,
+    pub cut: u64,
     pub cut_off: u64,
     pub crashes: u64,
     /// Daemons that ended because their server was away when they started.
@@ -78,10 +84,12 @@ pub struct Course<'a> {
     /// Where the daemons after the first have their files.
     others: Vec<Place>,
     tables: Tables,
-    /// The address of the database, if it is on a server.
+    /// The address of the database from this host, if it is on a server.
     pub url: String,
-    /// Which daemon is stopped, and since when.
-    stopped: Option<(usize, Timestamp)>,
+    /// Where the daemons run, if not on this host.
+    hosts: Option<Hosts>,
+    /// Which daemon is stopped or cut off, and since when.
+    away: Option<Away>,
     /// When all sessions last ended.
     went_away: Timestamp,
     pub disturbances: Vec<Disturbance>,
@@ -104,6 +112,21 @@ pub fn until(what: &str, mut look: impl FnMut() -> bool) {
         sleep(Duration::from_millis(1));
     }
     panic!("it did not come to this: {what}");
+}
+
+/// A daemon that does nothing for a while.
+#[derive(Clone, Copy, Debug)]
+struct Away {
+    at: usize,
+    since: Timestamp,
+    is_cut: bool,
+}
+
+/// Where several daemons work: how many, on which server, and on which hosts, if not on this one.
+pub struct Several {
+    pub daemons: usize,
+    pub server: &'static Server,
+    pub hosts: Option<Hosts>,
 }
 
 /// What is still to be delivered now.
@@ -130,8 +153,8 @@ impl<'a> Course<'a> {
     ) -> Course<'a> {
         let place = Place::new();
         let file = place.path("throttler.db");
-        let location = Location::from(&file);
-        Course::on(from, versions, receivers, subscribers, killing, (place, Vec::new(), location, "", Tables::file(file)))
+        let places = (place, Vec::new(), Location::from(&file));
+        Course::on(from, versions, receivers, subscribers, killing, (places, None, Tables::file(file), None))
     }
 
     /// The same with so many daemons on a server.
@@ -141,14 +164,18 @@ impl<'a> Course<'a> {
         receivers: Receivers,
         subscribers: &[Subscriber],
         killing: Killing,
-        (daemons, server): (usize, &'static Server),
+        several: Several,
     ) -> Course<'a> {
+        let Several { daemons, server, hosts } = several;
         // A daemon that is stopped is not waited for as long as it would be by default.
         let url = server.schema() + "%20-cidle_session_timeout%3D500%20-cidle_in_transaction_session_timeout%3D500";
+        let theirs = hosts.as_ref().map_or_else(|| url.clone(), |hosts| server.reached_at(&url, hosts.here()));
         let location: ServerUrl = url.parse().expect("an address");
-        let others = (1..daemons).map(|_| Place::new()).collect();
+        let places = (Place::new(), (1..daemons).map(|_| Place::new()).collect(), location.into());
         let tables = Tables::server(&url, server);
-        Course::on(from, versions, receivers, subscribers, killing, (Place::new(), others, location.into(), &url, tables))
+        let mut course = Course::on(from, versions, receivers, subscribers, killing, (places, Some(&theirs), tables, hosts));
+        course.url = url;
+        course
     }
 
     fn on(
@@ -157,9 +184,9 @@ impl<'a> Course<'a> {
         receivers: Receivers,
         subscribers: &[Subscriber],
         killing: Killing,
-        (place, others, location, url, tables): (Place, Vec<Place>, Location, &str, Tables),
+        ((place, others, location), url, mut tables, hosts): (Places, Option<&str>, Tables, Option<Hosts>),
     ) -> Course<'a> {
-        let database = if url.is_empty() { String::new() } else { format!("database = \"{url}\"\n") };
+        let database = url.map_or_else(String::new, |url| format!("database = \"{url}\"\n"));
         // Whether two solutions are one quake is decided again at a poll, and polls come at other instants where deliveries fail.
         let configuration = format!(
             "{database}[feed]\nurl = \"file://{}\"\npoll = \"20ms\"\nmin_magnitude = 4.5\nduplicate_within = \"0s\"\n\
@@ -173,6 +200,10 @@ impl<'a> Course<'a> {
         let added: Vec<_> = subscribers.iter().map(|subscriber| (subscriber.clone(), Some(secret.clone()))).collect();
         let mut store = Store::open(location).expect("a database");
         store.add_subscribers(&added, from).expect("subscribers");
+        drop(store);
+        if let Tables::Server(asker, _) = &mut tables {
+            trace(asker);
+        }
         let mut course = Course {
             daemons: (0..=others.len()).map(|_| None).collect(),
             place,
@@ -183,8 +214,9 @@ impl<'a> Course<'a> {
             down_since: [None; RECEIVERS],
             others,
             tables,
-            url: url.to_owned(),
-            stopped: None,
+            url: String::new(),
+            hosts,
+            away: None,
             went_away: from.minus(LEASE),
             disturbances: Vec::new(),
             lost: Vec::new(),
@@ -195,10 +227,6 @@ impl<'a> Course<'a> {
             recorded: 0,
             killing,
         };
-        drop(store);
-        if let Tables::Server(asker, _) = &mut course.tables {
-            trace(asker);
-        }
         course.set_clock(from);
         course.show(0);
         for at in 0..course.daemons.len() {
@@ -269,7 +297,8 @@ impl<'a> Course<'a> {
         let _ = fs::remove_file(place.path("log"));
         let clock = self.place.path("clock").display().to_string();
         let variables = [("THROTTLER_TEST_CLOCK", clock.as_str()), ("THROTTLER_LOG", "throttler::daemon::service=info,error")];
-        self.daemons[at] = Some(Daemon::start_with(place, &variables));
+        let entered = self.hosts.as_ref().map(|hosts| hosts.entered(at));
+        self.daemons[at] = Some(Daemon::start_within(place, entered.as_deref(), &variables));
     }
 
     fn number(&mut self, sql: &str) -> Option<i64> {
@@ -360,8 +389,8 @@ impl<'a> Course<'a> {
             format!("(SELECT count(*) FROM (SELECT 1 FROM outbox WHERE status = 'due' AND due_at <= {now} LIMIT 1) AS found)");
         let leased = "(SELECT count(*) FROM outbox WHERE status = 'leased'";
         let sql = if let Tables::Server(..) = &self.tables {
-            let stopped = self.stopped.map(|(at, _)| at);
-            let running = self.daemons.iter().enumerate().filter(|(at, _)| Some(*at) != stopped);
+            let away = self.away.map(|away| away.at);
+            let running = self.daemons.iter().enumerate().filter(|(at, _)| Some(*at) != away);
             let theirs =
                 running.filter_map(|(_, daemon)| Some(format!("lease_owner LIKE 'process {} %'", daemon.as_ref()?.id())));
             let theirs = theirs.collect::<Vec<_>>().join(" OR ");
@@ -463,14 +492,26 @@ impl<'a> Course<'a> {
 
     /// One of several daemons is killed or stopped, or all lose their sessions, or their server, in turn.
     fn disturb(&mut self) {
-        sleep(Duration::from_micros(self.killing.chance.below(60_000)));
-        let at = usize::try_from(self.killing.chance.below(self.daemons.len() as u64)).expect("small");
+        let mut at = usize::try_from(self.killing.chance.below(self.daemons.len() as u64)).expect("small");
+        if self.killing.chance.below(4) == 0 {
+            sleep(Duration::from_micros(self.killing.chance.below(60_000)));
+        } else {
+            // One with requests under way.
+            let (mut looks, mut sends) = (0, None);
+            until("a request is under way, or none comes", || {
+                looks += 1;
+                sends = self.sending();
+                looks > LOOKS_FOR_REQUEST || sends.is_some()
+            });
+            at = sends.unwrap_or(at);
+            sleep(Duration::from_micros(self.killing.chance.below(15_000)));
+        }
         self.found.kills += 1;
-        match self.found.kills % 6 {
-            1 if self.stopped.is_none() => {
+        let turn = self.found.kills % if self.hosts.is_some() { 8 } else { 6 };
+        match turn {
+            1 if self.away.is_none() => {
                 self.daemons[at].as_ref().expect("a daemon").signal("STOP");
-                self.stopped = Some((at, self.now));
-                self.disturbed(Some(at), Timestamp::MAX);
+                self.goes_away(at, false);
                 self.found.stopped += 1;
             }
             3 => {
@@ -487,9 +528,10 @@ impl<'a> Course<'a> {
                 self.disturbed(None, self.now);
                 self.found.cut_off += 1;
             }
+            6 | 7 if self.away.is_none() => self.cut(),
             _ => {
-                if self.stopped.is_some_and(|(stopped, _)| stopped == at) {
-                    self.stopped = None;
+                if self.away.is_some_and(|away| away.at == at) {
+                    self.comes_back();
                 }
                 self.found.starting += u64::from(self.daemons[at].as_ref().is_some_and(|daemon| !daemon.is_up()));
                 self.disturbed(Some(at), self.now);
@@ -498,6 +540,41 @@ impl<'a> Course<'a> {
                 self.start(at);
             }
         }
+    }
+
+    /// A daemon that has leased something, of those that do anything.
+    fn sending(&mut self) -> Option<usize> {
+        let owners = self.tables.lines("SELECT DISTINCT lease_owner FROM outbox WHERE status = 'leased'");
+        let away = self.away.map(|away| away.at);
+        let mut running = self.daemons.iter().enumerate().filter(|(at, _)| Some(*at) != away);
+        let has_some = |daemon: &Daemon| owners.iter().any(|owner| owner.starts_with(&format!("process {} ", daemon.id())));
+        running.find(|(_, daemon)| daemon.as_ref().is_some_and(has_some)).map(|(at, _)| at)
+    }
+
+    /// The host of the daemon that polls is cut off, and another daemon polls.
+    fn cut(&mut self) {
+        let mut polling = None;
+        until("a daemon polls", || {
+            polling = self.polling();
+            polling.is_some()
+        });
+        let at = polling.expect("one");
+        self.hosts.as_ref().expect("hosts").cut(at);
+        self.goes_away(at, true);
+        until("another polls", || self.polling().is_some_and(|other| other != at));
+        self.found.cut += 1;
+    }
+
+    /// Which daemon polls, by the host that holds the lock.
+    fn polling(&mut self) -> Option<usize> {
+        let hosts = self.hosts.as_ref()?;
+        let sql = format!(
+            "SELECT host(a.client_addr) FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
+             WHERE l.locktype = 'advisory' AND l.granted AND l.classid = {POLLING}
+               AND l.objid = current_schema()::regnamespace::oid"
+        );
+        let address = self.tables.lines(&sql).pop()?;
+        (0..self.daemons.len()).find(|at| hosts.address(*at).to_string() == address)
     }
 
     /// One that found no server when it started has ended, and is started again as systemd would.
@@ -517,18 +594,29 @@ impl<'a> Course<'a> {
         self.disturbances.push(Disturbance { process, from: self.now, to });
     }
 
-    /// A daemon that is stopped goes on when its leases have run out, or at once.
+    fn goes_away(&mut self, at: usize, is_cut: bool) {
+        self.away = Some(Away { at, since: self.now, is_cut });
+        self.disturbed(Some(at), Timestamp::MAX);
+    }
+
+    /// A daemon that is stopped or cut off goes on when its leases have run out, or at once.
     fn go_on(&mut self, at_once: bool) {
-        if let Some((at, since)) = self.stopped
-            && (at_once || self.now.since(since) > STOPPED_FOR)
-        {
-            let daemon = self.daemons[at].as_ref().expect("a daemon");
+        if self.away.is_some_and(|away| at_once || self.now.since(away.since) > AWAY_FOR) {
+            self.comes_back();
+        }
+    }
+
+    fn comes_back(&mut self) {
+        let Some(Away { at, is_cut, .. }) = self.away.take() else { return };
+        let daemon = self.daemons[at].as_ref().expect("a daemon");
+        if is_cut {
+            self.hosts.as_ref().expect("hosts").join(at);
+        } else {
             daemon.signal("CONT");
-            let lasts = |disturbance: &&mut Disturbance| disturbance.process == Some(daemon.id());
-            for disturbance in self.disturbances.iter_mut().filter(lasts) {
-                disturbance.to = disturbance.to.min(self.now);
-            }
-            self.stopped = None;
+        }
+        let lasts = |disturbance: &&mut Disturbance| disturbance.process == Some(daemon.id());
+        for disturbance in self.disturbances.iter_mut().filter(lasts) {
+            disturbance.to = disturbance.to.min(self.now);
         }
     }
 

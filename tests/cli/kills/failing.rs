@@ -1,7 +1,7 @@
 //! Receivers of webhooks on loopback that fail by chance, from a seed, in every way that a receiver can.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ impl Seen {
 type Witness = (Arc<Mutex<Seen>>, Arc<ManualClock>);
 
 pub struct Receivers {
-    pub ports: Vec<u16>,
+    pub addresses: Vec<SocketAddr>,
     /// Their time, which whoever moves that of the daemons sets before.
     pub clock: Arc<ManualClock>,
     down: Vec<watch::Sender<bool>>,
@@ -52,17 +52,17 @@ pub struct Receivers {
 }
 
 impl Receivers {
-    /// All up. With a seed they fail; without one they accept everything.
-    pub fn start(from_seed: Option<u64>) -> Receivers {
+    /// All up on this address. With a seed they fail; without one they accept everything.
+    pub fn start(here: IpAddr, from_seed: Option<u64>) -> Receivers {
         let (seen, clock) = (Arc::default(), Arc::new(ManualClock::at(Timestamp::MIN)));
-        let (ports, down) = (Vec::new(), Vec::new());
-        let mut receivers = Receivers { ports, clock: Arc::clone(&clock), down, seen: Arc::clone(&seen) };
+        let (addresses, down) = (Vec::new(), Vec::new());
+        let mut receivers = Receivers { addresses, clock: Arc::clone(&clock), down, seen: Arc::clone(&seen) };
         for _ in 0..RECEIVERS {
-            let socket = bound(SocketAddr::from(([127, 0, 0, 1], 0)));
+            let socket = bound(SocketAddr::from((here, 0)));
             let address = socket.local_addr().expect("an address");
             let (send, receive) = watch::channel(false);
             tokio::spawn(serve(socket, address, receive, from_seed, (Arc::clone(&seen), Arc::clone(&clock))));
-            receivers.ports.push(address.port());
+            receivers.addresses.push(address);
             receivers.down.push(send);
         }
         receivers
