@@ -84,8 +84,7 @@ fn matched(versions: &[Version], subscribers: &[Subscriber]) -> BTreeSet<String>
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_at_random_moments_it_ends_as_if_nothing_had_happened() {
     let kills = asked("THROTTLER_KILLS");
-    let is_whole = kills.is_some() && std::env::var_os("THROTTLER_KILLS_IN").is_none_or(|what| what != "hour");
-    let (kills, (from, to)) = (kills.unwrap_or(FEW_KILLS), if is_whole { (FROM, TO) } else { (FEW_FROM, FEW_TO) });
+    let (kills, (from, to)) = (kills.unwrap_or(FEW_KILLS), asked_span());
     let seed = Seed(asked("THROTTLER_SEED").unwrap_or(SEED));
     let (from, to): (Timestamp, Timestamp) = (from.parse().expect("a time"), to.parse().expect("a time"));
     let (events, versions) = versions(from, to, SEED);
@@ -170,9 +169,8 @@ async fn several_daemons_on_one_server_end_as_one_on_a_file() {
         return;
     }
     let kills = asked("THROTTLER_KILLS");
-    let span = if kills.is_some() { (FROM, TO) } else { (FEW_FROM, FEW_TO) };
     let kills = kills.unwrap_or(FEW_DISTURBANCES);
-    let found = several(span, asked_subscribers(), (kills, Some(asked("THROTTLER_SEED").unwrap_or(SEED))), None);
+    let found = several(asked_span(), asked_subscribers(), (kills, Some(asked("THROTTLER_SEED").unwrap_or(SEED))), None);
     assert!(found.kills >= kills && found.stopped > 0 && found.crashes > 0 && found.cut_off > 0, "{found:?}");
 }
 
@@ -188,9 +186,8 @@ async fn several_daemons_whose_hosts_are_cut_off_end_as_one_on_a_file() {
         }
     };
     let kills = asked("THROTTLER_KILLS");
-    let span = if kills.is_some() { (FROM, TO) } else { (FEW_FROM, FEW_TO) };
     let seed = asked("THROTTLER_SEED").unwrap_or(SEED);
-    let found = several(span, asked_subscribers(), (kills.unwrap_or(FEW_CUTS), Some(seed)), Some(hosts));
+    let found = several(asked_span(), asked_subscribers(), (kills.unwrap_or(FEW_CUTS), Some(seed)), Some(hosts));
     assert!(found.cut > 0 && found.stopped > 0 && found.crashes > 0 && found.cut_off > 0, "{found:?}");
 }
 
@@ -202,6 +199,12 @@ async fn several_daemons_that_are_left_alone_repeat_nothing() {
         return;
     }
     several((FEW_FROM, FEW_TO), SUBSCRIBERS, (0, None), None);
+}
+
+/// From when to when: all of it if kills are asked for, unless they are to be in the smaller run.
+fn asked_span() -> (&'static str, &'static str) {
+    let is_whole = asked("THROTTLER_KILLS").is_some() && std::env::var_os("THROTTLER_KILLS_IN").is_none_or(|what| what != "hour");
+    if is_whole { (FROM, TO) } else { (FEW_FROM, FEW_TO) }
 }
 
 fn asked_subscribers() -> usize {
@@ -290,7 +293,10 @@ fn undisturbed(from: Timestamp, to: Timestamp, subscribers: usize) -> Arc<Undist
             let subscribers = as_many(subscribers, &receivers.addresses);
             let mut course = Course::new(from, &versions, receivers, &subscribers, Killing { kills: 0, chance: Chance(0) });
             course.run();
-            course.receivers.seen(|seen| assert_eq!(seen.repeats(), 0));
+            course.receivers.seen(|seen| {
+                let repeated = seen.told.iter().filter(|(_, times)| times.len() > 1);
+                assert_eq!(repeated.collect::<Vec<_>>(), [], "nothing is repeated");
+            });
             let left = course.left();
             Arc::new(Undisturbed { left, stops: course.stops, took: SystemClock.now().since(started) })
         };

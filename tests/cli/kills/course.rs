@@ -1,6 +1,8 @@
 //! The course of a run: the clock stands still until the daemon has decided all there is to decide, then goes on to whatever
 //! is next. So two runs decide at the same instants, however often the daemon is killed and however often deliveries fail.
 
+mod disturb;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::thread::sleep;
@@ -27,6 +29,8 @@ use crate::server::Server;
 const FEED_SPAN: Span = Span::from_seconds(1_800);
 /// How far the clock goes on while something is to be delivered: less than a lease, so that none runs out under a request.
 const DELIVERY_STEP: Span = Span::from_seconds(100);
+/// A poll that brings nothing is noted if none was for so long.
+const POLL_NOTED: Span = Span::from_seconds(30);
 /// About the longest that a receiver refuses connections: well under the 24 hours after which what waits for it is rightly given up.
 const LONGEST_DOWN: Span = Span::from_seconds(21_600);
 /// A delivery that is due, and not begun in so many looks, waits for the breaker of its receiver, which only the daemon knows.
@@ -238,16 +242,19 @@ impl<'a> Course<'a> {
     /// To the end: all that the feed shows is decided, all that was withheld is told, all is delivered.
     pub fn run(&mut self) {
         until("the first poll", || self.number("SELECT count(polled_at) FROM installation") == Some(1));
+        let mut delivered = self.now.minus(DELIVERY_STEP);
         loop {
-            self.settle();
-            let rows = self.next_of_rows();
-            let version = self.versions.get(self.shown).map(|version| version.at);
-            let Some(next) = rows.into_iter().chain(version).min() else { break };
+            self.decided();
+            // So many instants at which somebody is woken lie close together that not each is one to look after deliveries.
+            if self.next().is_none_or(|(next, _)| next.since(delivered) >= DELIVERY_STEP) {
+                self.delivered();
+                delivered = self.now;
+            }
+            let Some((next, shows)) = self.next() else { break };
             self.stops += 1;
             self.set_clock(next);
-            // What is due first is done before anything new is shown, also if that comes at the same instant.
-            let shows = rows != Some(next);
             if shows {
+                self.time_is_known();
                 self.show(self.shown + 1);
             }
             self.have_receivers_fail();
@@ -356,8 +363,33 @@ impl<'a> Course<'a> {
         true
     }
 
-    /// Until all is decided, and delivered as far as it can be now.
-    fn settle(&mut self) {
+    /// Until nobody works by an earlier time: a daemon looks at the clock, and then waits for its database.
+    fn time_is_known(&mut self) {
+        let polled = format!("SELECT count(*) FROM installation WHERE polled_at >= {}", self.now.minus(POLL_NOTED).ticks());
+        let Tables::Server(..) = &self.tables else {
+            until("a poll at this time", || self.number(&polled) == Some(1));
+            return;
+        };
+        let began = self.number("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8").expect("the time");
+        until("a poll at this time", || self.number(&polled) == Some(1));
+        let before = format!("extract(epoch FROM a.xact_start) * 1000000 < {began}");
+        until("nobody writes since an earlier one", || {
+            let writing = self.writing(&before);
+            self.number(&format!("SELECT {writing}")) == Some(0)
+        });
+    }
+
+    /// How many do of this, among those who write on the server or wait for it.
+    fn writing(&self, condition: &str) -> String {
+        format!(
+            "(SELECT count(*) FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
+              WHERE l.locktype = 'advisory' AND l.classid = {WRITING}
+                AND l.objid = current_schema()::regnamespace::oid AND {condition})"
+        )
+    }
+
+    /// Until all is decided.
+    fn decided(&mut self) {
         until("the feed is recorded", || self.is_recorded());
         let now = self.now.ticks();
         let open = format!(
@@ -367,6 +399,10 @@ impl<'a> Course<'a> {
                   + (SELECT count(*) FROM subscribers WHERE update_wake_at <= {now})"
         );
         until("all is decided", || self.number(&open) == Some(0));
+    }
+
+    /// Until all is delivered as far as it can be now.
+    fn delivered(&mut self) {
         let (mut looks, mut doubts, mut doubtful) = (0, 0, 0);
         until("nothing is under way", || {
             let look = self.look();
@@ -395,12 +431,11 @@ impl<'a> Course<'a> {
                 running.filter_map(|(_, daemon)| Some(format!("lease_owner LIKE 'process {} %'", daemon.as_ref()?.id())));
             let theirs = theirs.collect::<Vec<_>>().join(" OR ");
             let doubtful = self.went_away.plus(LEASE).ticks();
+            let writing = self.writing("a.xact_start < clock_timestamp() - interval '10 ms'");
             format!(
                 "SELECT {leased} AND lease_until > {doubtful} AND ({theirs})),
                         {leased} AND lease_until <= {doubtful} AND ({theirs})), {due},
-                        (SELECT count(*) FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
-                         WHERE l.locktype = 'advisory' AND l.classid = {WRITING}
-                           AND l.objid = current_schema()::regnamespace::oid AND a.xact_start < clock_timestamp() - interval '10 ms')"
+                        {writing}"
             )
         } else {
             format!("SELECT {leased}), 0, {due}, 0")
@@ -411,6 +446,15 @@ impl<'a> Course<'a> {
 
     fn leases(&mut self) -> Option<i64> {
         self.number("SELECT count(*) FROM outbox WHERE status = 'leased'")
+    }
+
+    /// When there is something to do next, and whether that is a version to be shown. What is due first is done before anything new
+    /// is shown, also if that comes at the same instant.
+    fn next(&mut self) -> Option<(Timestamp, bool)> {
+        let rows = self.next_of_rows();
+        let version = self.versions.get(self.shown).map(|version| version.at);
+        let next = rows.into_iter().chain(version).min()?;
+        Some((next, rows != Some(next)))
     }
 
     /// When somebody is to be woken, or deliveries are looked after.
@@ -452,204 +496,5 @@ impl<'a> Course<'a> {
     fn is_to_kill(&mut self) -> bool {
         let so_far = self.killing.kills * self.shown as u64 / self.versions.len() as u64;
         self.found.kills < so_far && self.killing.chance.below(3) > 0
-    }
-
-    /// Kills it somewhere in what it does at this instant, and sometimes once more while it starts.
-    fn kill(&mut self, shows: bool) {
-        let mut moment = match self.killing.chance.below(4) {
-            _ if !shows => self.killing.chance.below(15_000),
-            0 => self.killing.chance.below(40_000),
-            // Around the decisions.
-            1 => {
-                until("the feed is recorded", || self.is_recorded());
-                self.killing.chance.below(60_000)
-            }
-            // Around requests and their receipts.
-            _ => {
-                let mut looks = 0;
-                until("a request is under way, or none comes", || {
-                    looks += 1;
-                    looks > LOOKS_FOR_REQUEST || self.leases() > Some(0)
-                });
-                self.killing.chance.below(15_000)
-            }
-        };
-        loop {
-            sleep(Duration::from_micros(moment));
-            let is_up = self.daemons[0].as_ref().is_some_and(Daemon::is_up);
-            self.tables.close();
-            self.daemons[0].take().expect("a daemon").kill();
-            self.found.kills += 1;
-            self.found.starting += u64::from(!is_up);
-            self.inspect();
-            self.start(0);
-            if self.found.kills >= self.killing.kills || self.killing.chance.below(5) > 0 {
-                return;
-            }
-            moment = self.killing.chance.below(120_000);
-        }
-    }
-
-    /// One of several daemons is killed or stopped, or all lose their sessions, or their server, in turn.
-    fn disturb(&mut self) {
-        let mut at = usize::try_from(self.killing.chance.below(self.daemons.len() as u64)).expect("small");
-        if self.killing.chance.below(4) == 0 {
-            sleep(Duration::from_micros(self.killing.chance.below(60_000)));
-        } else {
-            // One with requests under way.
-            let (mut looks, mut sends) = (0, None);
-            until("a request is under way, or none comes", || {
-                looks += 1;
-                sends = self.sending();
-                looks > LOOKS_FOR_REQUEST || sends.is_some()
-            });
-            at = sends.unwrap_or(at);
-            sleep(Duration::from_micros(self.killing.chance.below(15_000)));
-        }
-        self.found.kills += 1;
-        let turn = self.found.kills % if self.hosts.is_some() { 8 } else { 6 };
-        match turn {
-            1 if self.away.is_none() => {
-                self.daemons[at].as_ref().expect("a daemon").signal("STOP");
-                self.goes_away(at, false);
-                self.found.stopped += 1;
-            }
-            3 => {
-                let Tables::Server(_, server) = &self.tables else { unreachable!("several have a server") };
-                server.crash();
-                self.went_away = self.now;
-                self.disturbed(None, self.now);
-                self.found.crashes += 1;
-            }
-            5 => {
-                let all = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'throttler'";
-                self.number(all);
-                self.went_away = self.now;
-                self.disturbed(None, self.now);
-                self.found.cut_off += 1;
-            }
-            6 | 7 if self.away.is_none() => self.cut(),
-            _ => {
-                if self.away.is_some_and(|away| away.at == at) {
-                    self.comes_back();
-                }
-                self.found.starting += u64::from(self.daemons[at].as_ref().is_some_and(|daemon| !daemon.is_up()));
-                self.disturbed(Some(at), self.now);
-                self.daemons[at].take().expect("a daemon").kill();
-                self.found.leases += self.leases().unwrap_or(0).unsigned_abs();
-                self.start(at);
-            }
-        }
-    }
-
-    /// A daemon that has leased something, of those that do anything.
-    fn sending(&mut self) -> Option<usize> {
-        let owners = self.tables.lines("SELECT DISTINCT lease_owner FROM outbox WHERE status = 'leased'");
-        let away = self.away.map(|away| away.at);
-        let mut running = self.daemons.iter().enumerate().filter(|(at, _)| Some(*at) != away);
-        let has_some = |daemon: &Daemon| owners.iter().any(|owner| owner.starts_with(&format!("process {} ", daemon.id())));
-        running.find(|(_, daemon)| daemon.as_ref().is_some_and(has_some)).map(|(at, _)| at)
-    }
-
-    /// The host of the daemon that polls is cut off, and another daemon polls.
-    fn cut(&mut self) {
-        let mut polling = None;
-        until("a daemon polls", || {
-            polling = self.polling();
-            polling.is_some()
-        });
-        let at = polling.expect("one");
-        self.hosts.as_ref().expect("hosts").cut(at);
-        self.goes_away(at, true);
-        until("another polls", || self.polling().is_some_and(|other| other != at));
-        self.found.cut += 1;
-    }
-
-    /// Which daemon polls, by the host that holds the lock.
-    fn polling(&mut self) -> Option<usize> {
-        let hosts = self.hosts.as_ref()?;
-        let sql = format!(
-            "SELECT host(a.client_addr) FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
-             WHERE l.locktype = 'advisory' AND l.granted AND l.classid = {POLLING}
-               AND l.objid = current_schema()::regnamespace::oid"
-        );
-        let address = self.tables.lines(&sql).pop()?;
-        (0..self.daemons.len()).find(|at| hosts.address(*at).to_string() == address)
-    }
-
-    /// One that found no server when it started has ended, and is started again as systemd would.
-    fn start_again(&mut self) {
-        for at in 0..self.daemons.len() {
-            if let Some(status) = self.daemons[at].as_mut().and_then(Daemon::status) {
-                assert!(status.code() == Some(1) && self.found.crashes + self.found.cut_off > 0, "{status}");
-                self.found.restarted += 1;
-                self.start(at);
-            }
-        }
-    }
-
-    /// From now on this daemon, or each, may lose leases that it has.
-    fn disturbed(&mut self, at: Option<usize>, to: Timestamp) {
-        let process = at.map(|at| self.daemons[at].as_ref().expect("a daemon").id());
-        self.disturbances.push(Disturbance { process, from: self.now, to });
-    }
-
-    fn goes_away(&mut self, at: usize, is_cut: bool) {
-        self.away = Some(Away { at, since: self.now, is_cut });
-        self.disturbed(Some(at), Timestamp::MAX);
-    }
-
-    /// A daemon that is stopped or cut off goes on when its leases have run out, or at once.
-    fn go_on(&mut self, at_once: bool) {
-        if self.away.is_some_and(|away| at_once || self.now.since(away.since) > AWAY_FOR) {
-            self.comes_back();
-        }
-    }
-
-    fn comes_back(&mut self) {
-        let Some(Away { at, is_cut, .. }) = self.away.take() else { return };
-        let daemon = self.daemons[at].as_ref().expect("a daemon");
-        if is_cut {
-            self.hosts.as_ref().expect("hosts").join(at);
-        } else {
-            daemon.signal("CONT");
-        }
-        let lasts = |disturbance: &&mut Disturbance| disturbance.process == Some(daemon.id());
-        for disturbance in self.disturbances.iter_mut().filter(lasts) {
-            disturbance.to = disturbance.to.min(self.now);
-        }
-    }
-
-    /// Looks at what a killed daemon left, in a copy, so that the next daemon finds it as it was.
-    fn inspect(&mut self) {
-        for file in ["throttler.db", "throttler.db-wal"] {
-            let _ = fs::remove_file(self.place.path(&format!("left-{file}")));
-            if self.place.path(file).exists() {
-                fs::copy(self.place.path(file), self.place.path(&format!("left-{file}"))).expect("a copy");
-            }
-        }
-        let left = open(&self.place.path("left-throttler.db"));
-        let count = |sql: &str| left.query_row(sql, [], |row| row.get::<_, i64>(0)).expect(sql).unsigned_abs();
-        assert_eq!(count("SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'"), 0);
-        assert_eq!(count("SELECT count(*) FROM pragma_foreign_key_check"), 0);
-        let orphans = "SELECT count(*) FROM outbox AS o
-                       WHERE (SELECT count(*) FROM decisions AS d WHERE d.delivery_key = o.delivery_key) = 0
-                         AND (SELECT count(*) FROM updates AS u WHERE u.delivery_key = o.delivery_key) = 0";
-        assert_eq!(count(orphans), 0, "a message that nobody decided");
-        let undecided = count("SELECT count(*) FROM events WHERE dispatch_from IS NOT NULL OR update_from IS NOT NULL");
-        let leased = lines(&left, "SELECT alert_id, lease_owner, attempts FROM outbox WHERE status = 'leased'");
-        for row in &leased {
-            let (alert, rest) = row.split_once(' ').expect("three columns");
-            let (owner, attempts) = rest.rsplit_once(' ').expect("three columns");
-            if self.lost_attempts.insert((alert.to_owned(), attempts.parse().expect("a number"))) {
-                self.lost.push(Lost { alert: alert.to_owned(), owner: owner.to_owned(), at: self.now });
-            }
-        }
-        let leases = leased.len() as u64;
-        let due = count("SELECT count(*) FROM outbox WHERE status = 'due'");
-        self.found.undecided += u64::from(undecided > 0);
-        self.found.sending += u64::from(leases > 0);
-        self.found.leases += leases;
-        self.found.due += u64::from(due > 0);
     }
 }
