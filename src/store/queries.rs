@@ -153,10 +153,11 @@ pub(super) const HELD: &str =
 /// The next channel for which something waits.
 pub(super) const NEXT_CHANNEL: &str = "SELECT channel FROM outbox WHERE status = 'due' AND channel > ?1 ORDER BY channel LIMIT 1";
 
-/// What is due by a channel, the largest first.
-pub(super) const DUE: &str = "SELECT o.delivery_key, o.magnitude, o.due_at
-    FROM outbox AS o CROSS JOIN subscribers AS s USING (subscriber_key)
-    WHERE o.channel = :channel AND o.status = 'due' AND o.due_at <= :now AND s.standing = 'active' AND s.removed_at IS NULL
+/// What is due by a channel, the largest first. The subscriber of each is found by its number alone: joined, a server without
+/// statistics, as one that was just filled is, would look for it among all that are active.
+pub(super) const DUE: &str = "SELECT o.delivery_key, o.magnitude, o.due_at FROM outbox AS o
+    WHERE o.channel = :channel AND o.status = 'due' AND o.due_at <= :now
+      AND (SELECT s.standing = 'active' AND s.removed_at IS NULL FROM subscribers AS s WHERE s.subscriber_key = o.subscriber_key)
     ORDER BY o.magnitude DESC NULLS LAST, o.due_at LIMIT :most/*+ FOR UPDATE OF o SKIP LOCKED*/";
 
 /// All that is needed to attempt a delivery.
@@ -173,8 +174,9 @@ pub(super) const CLAIMED: &str = concat!(
 );
 
 /// Whether a claimed delivery is still its owner's and its subscriber's to get.
-pub(super) const STILL_CLAIMED: &str = "SELECT 1 FROM outbox AS o CROSS JOIN subscribers AS s USING (subscriber_key)
-    WHERE o.delivery_key = ?1 AND o.status = 'leased' AND o.lease_owner = ?2 AND s.standing = 'active' AND s.removed_at IS NULL";
+pub(super) const STILL_CLAIMED: &str = "SELECT 1 FROM outbox AS o
+    WHERE o.delivery_key = ?1 AND o.status = 'leased' AND o.lease_owner = ?2
+      AND (SELECT s.standing = 'active' AND s.removed_at IS NULL FROM subscribers AS s WHERE s.subscriber_key = o.subscriber_key)";
 /// What is still to be done: events, messages; and active subscribers.
 pub(super) const BACKLOG: &str = "SELECT
     (SELECT count(*) FROM events WHERE dispatch_from IS NOT NULL),
