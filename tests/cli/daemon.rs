@@ -38,13 +38,26 @@ impl Daemon {
         Daemon::spawn(place, command)
     }
 
+    /// The same, where this command before it has it run.
+    pub fn start_within<V: AsRef<std::ffi::OsStr>>(place: &Place, within: Option<&str>, variables: &[(&str, V)]) -> Daemon {
+        let Some(within) = within else { return Daemon::start_with(place, variables) };
+        let script = format!("exec {within} \"$0\" \"$@\"");
+        let mut command = Daemon::under(place, &script);
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        Daemon::spawn(place, command)
+    }
+
     /// The same, started by a shell that has the program and its arguments as `$0` and `$@`.
     pub fn start_under(place: &Place, script: &str) -> Daemon {
+        Daemon::spawn(place, Daemon::under(place, script))
+    }
+
+    fn under(place: &Place, script: &str) -> Command {
         let program = place.command(&["run"]);
         let mut command = Command::new("sh");
         command.args(["-c", script]).arg(program.get_program()).args(program.get_args()).current_dir(place.path("."));
         command.env("THROTTLER_LOG", "throttler=debug,warn");
-        Daemon::spawn(place, command)
+        command
     }
 
     fn spawn(place: &Place, mut command: Command) -> Daemon {
@@ -77,7 +90,12 @@ impl Daemon {
     }
 
     pub fn ended(&mut self) -> ExitStatus {
-        wait_for("the daemon ends", || self.child.try_wait().expect("its status"))
+        wait_for("the daemon ends", || self.status())
+    }
+
+    /// With what it has ended, if it has.
+    pub fn status(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("its status")
     }
 
     pub fn kill(mut self) {

@@ -5,9 +5,13 @@
 mod course;
 mod failing;
 mod fifty;
+mod hosts;
+mod leases;
+mod tables;
 mod versions;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -15,13 +19,15 @@ use throttler::clock::{Clock, SystemClock};
 use throttler::subscriber::Subscriber;
 use throttler::time::{Span, Timestamp};
 
-use course::{Course, Killing};
+use course::{Course, Found, Killing, Several};
 use failing::Receivers;
 use fifty::{SUBSCRIBERS, as_many, fifty};
+use hosts::Hosts;
+use leases::{lost_alone, unexplained};
 use versions::{Version, versions};
 
 use crate::database::copies;
-use crate::server::{missing, server};
+use crate::server::{Server, missing};
 
 const FROM: &str = "2025-07-29T12:00:00Z";
 const TO: &str = "2025-07-31T12:00:00Z";
@@ -29,9 +35,14 @@ const TO: &str = "2025-07-31T12:00:00Z";
 const FEW_FROM: &str = "2025-07-29T23:00:00Z";
 const FEW_TO: &str = "2025-07-29T23:42:00Z";
 const FEW_KILLS: u64 = 20;
+/// How many several are.
+const DAEMONS: usize = 3;
 /// Of several daemons: each kind of disturbance twice.
 const FEW_DISTURBANCES: u64 = 12;
+/// In networks of their own: each kind once.
+const FEW_CUTS: u64 = 7;
 const SEED: u64 = 88;
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Chance that a seed repeats: splitmix64 (Steele, Lea and Flood, 2014).
 pub struct Chance(u64);
@@ -73,16 +84,15 @@ fn matched(versions: &[Version], subscribers: &[Subscriber]) -> BTreeSet<String>
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_at_random_moments_it_ends_as_if_nothing_had_happened() {
     let kills = asked("THROTTLER_KILLS");
-    let is_whole = kills.is_some() && std::env::var_os("THROTTLER_KILLS_IN").is_none_or(|what| what != "hour");
-    let (kills, (from, to)) = (kills.unwrap_or(FEW_KILLS), if is_whole { (FROM, TO) } else { (FEW_FROM, FEW_TO) });
+    let (kills, (from, to)) = (kills.unwrap_or(FEW_KILLS), asked_span());
     let seed = Seed(asked("THROTTLER_SEED").unwrap_or(SEED));
     let (from, to): (Timestamp, Timestamp) = (from.parse().expect("a time"), to.parse().expect("a time"));
     let (events, versions) = versions(from, to, SEED);
     let undisturbed = undisturbed(from, to, SUBSCRIBERS);
     let started = SystemClock.now();
 
-    let receivers = Receivers::start(Some(seed.0));
-    let subscribers = fifty(&receivers.ports);
+    let receivers = Receivers::start(HERE, Some(seed.0));
+    let subscribers = fifty(&receivers.addresses);
     let mut killed = Course::new(from, &versions, receivers, &subscribers, Killing { kills, chance: Chance(seed.0) });
     tokio::task::block_in_place(|| killed.run());
     let left = killed.left();
@@ -91,13 +101,7 @@ async fn killed_at_random_moments_it_ends_as_if_nothing_had_happened() {
     // First what tells the reason.
     assert_eq!(killed.undelivered(), Vec::<String>::new());
     // Every table, limiters bit for bit.
-    for (table, expected) in &undisturbed.left {
-        let found = &left[table];
-        for (found, expected) in found.iter().zip(expected) {
-            assert_eq!(found, expected, "{table}");
-        }
-        assert_eq!(found.len(), expected.len(), "{table}");
-    }
+    equal(&left, &undisturbed.left);
     // Every matched alert once in the ledger, and none that did not match.
     let matched = matched(&versions, &subscribers);
     let ledger = &left["decisions"];
@@ -107,8 +111,9 @@ async fn killed_at_random_moments_it_ends_as_if_nothing_had_happened() {
     }
     // Every message delivered, and to receivers that drop repeats once.
     assert!(left["messages"].iter().all(|row| row.contains(" delivered ")), "{:#?}", left["messages"]);
-    let attempts = killed.attempts();
+    let (attempts, lost) = (killed.attempts(), killed.lost());
     killed.receivers.seen(|seen| {
+        assert_eq!(unexplained(&seen.told, &lost), Vec::<String>::new());
         assert_eq!(seen.wrong, BTreeSet::new());
         let accepted: BTreeSet<_> = seen.accepted.keys().collect();
         assert_eq!(accepted, attempts.keys().collect(), "accepted, and admitted");
@@ -144,6 +149,16 @@ async fn killed_at_random_moments_it_ends_as_if_nothing_had_happened() {
     });
 }
 
+fn equal(left: &BTreeMap<&str, Vec<String>>, expected: &BTreeMap<&str, Vec<String>>) {
+    for (table, expected) in expected {
+        let found = &left[table];
+        for (found, expected) in found.iter().zip(expected) {
+            assert_eq!(found, expected, "{table}");
+        }
+        assert_eq!(found.len(), expected.len(), "{table}");
+    }
+}
+
 /// Three daemons on one server, one of which is killed or stopped for longer than a lease, all of which lose their sessions or
 /// their server: the ledger is that of one daemon on a file that nobody disturbs. `THROTTLER_KILLS` as above;
 /// `THROTTLER_SUBSCRIBERS` for more than fifty.
@@ -154,49 +169,107 @@ async fn several_daemons_on_one_server_end_as_one_on_a_file() {
         return;
     }
     let kills = asked("THROTTLER_KILLS");
-    let (from, to) = if kills.is_some() { (FROM, TO) } else { (FEW_FROM, FEW_TO) };
     let kills = kills.unwrap_or(FEW_DISTURBANCES);
-    let count = asked("THROTTLER_SUBSCRIBERS").map_or(SUBSCRIBERS, |count| usize::try_from(count).expect("a count"));
-    let seed = Seed(asked("THROTTLER_SEED").unwrap_or(SEED));
-    let (from, to): (Timestamp, Timestamp) = (from.parse().expect("a time"), to.parse().expect("a time"));
-    let (_, versions) = versions(from, to, SEED);
-    let expected = undisturbed(from, to, count);
+    let found = several(asked_span(), asked_subscribers(), (kills, Some(asked("THROTTLER_SEED").unwrap_or(SEED))), None);
+    assert!(found.kills >= kills && found.stopped > 0 && found.crashes > 0 && found.cut_off > 0, "{found:?}");
+}
 
-    let receivers = Receivers::start(Some(seed.0));
-    let subscribers = as_many(count, &receivers.ports);
-    let killing = Killing { kills, chance: Chance(seed.0) };
-    let (left, undelivered, attempts, several) = tokio::task::block_in_place(|| {
-        let mut several = Course::on_server(from, &versions, receivers, &subscribers, killing, (3, server()));
+/// The same, each daemon on a host of its own, whose link is cut for longer than a lease while it polls.
+#[tokio::test(flavor = "multi_thread")]
+async fn several_daemons_whose_hosts_are_cut_off_end_as_one_on_a_file() {
+    let made = missing().map_or_else(|| Hosts::make(DAEMONS).map_err(|why| format!("skipped: {why}")), Err);
+    let hosts = match made {
+        Ok(hosts) => hosts,
+        Err(why) => {
+            println!("{why}");
+            return;
+        }
+    };
+    let kills = asked("THROTTLER_KILLS");
+    let seed = asked("THROTTLER_SEED").unwrap_or(SEED);
+    let found = several(asked_span(), asked_subscribers(), (kills.unwrap_or(FEW_CUTS), Some(seed)), Some(hosts));
+    assert!(found.cut > 0 && found.stopped > 0 && found.crashes > 0 && found.cut_off > 0, "{found:?}");
+}
+
+/// And where nobody disturbs them and every receiver accepts: nothing arrives twice, and no lease runs out.
+#[tokio::test(flavor = "multi_thread")]
+async fn several_daemons_that_are_left_alone_repeat_nothing() {
+    if let Some(why) = missing() {
+        println!("{why}");
+        return;
+    }
+    several((FEW_FROM, FEW_TO), SUBSCRIBERS, (0, None), None);
+}
+
+/// From when to when: all of it if kills are asked for, unless they are to be in the smaller run.
+fn asked_span() -> (&'static str, &'static str) {
+    let is_whole = asked("THROTTLER_KILLS").is_some() && std::env::var_os("THROTTLER_KILLS_IN").is_none_or(|what| what != "hour");
+    if is_whole { (FROM, TO) } else { (FEW_FROM, FEW_TO) }
+}
+
+fn asked_subscribers() -> usize {
+    asked("THROTTLER_SUBSCRIBERS").map_or(SUBSCRIBERS, |count| usize::try_from(count).expect("a count"))
+}
+
+/// Runs three daemons on one server, disturbed so often by the chances of this seed, and compares.
+fn several((from, to): (&str, &str), subscribers: usize, (kills, seed): (u64, Option<u64>), hosts: Option<Hosts>) -> Found {
+    let (from, to): (Timestamp, Timestamp) = (from.parse().expect("a time"), to.parse().expect("a time"));
+    let _seed = Seed(seed.unwrap_or_default());
+    let (_, versions) = versions(from, to, SEED);
+    let expected = undisturbed(from, to, subscribers);
+    let started = SystemClock.now();
+    let here = hosts.as_ref().map_or(HERE, Hosts::here);
+    // Of its own, and up to the end of the process: it crashes, and so do the daemons' sessions.
+    let settings = ["fsync=off", "full_page_writes=off"];
+    let server: &'static Server = Box::leak(Box::new(match &hosts {
+        Some(hosts) => Server::for_network(here, &hosts.network(), &settings),
+        None => Server::start(&settings),
+    }));
+    let receivers = Receivers::start(here, seed);
+    let enrolled = as_many(subscribers, &receivers.addresses);
+    let killing = Killing { kills, chance: Chance(seed.unwrap_or_default()) };
+    let (left, undelivered, attempts, lost, several) = tokio::task::block_in_place(|| {
+        let mut several =
+            Course::on_server(from, &versions, receivers, &enrolled, killing, Several { daemons: DAEMONS, server, hosts });
         several.run();
         copies(&several.place, &several.url);
-        (several.left(), several.undelivered(), several.attempts(), several)
+        (several.left(), several.undelivered(), several.attempts(), several.lost(), several)
     });
-    let found = &several.found;
-    assert!(found.kills >= kills && found.stopped > 0 && found.crashes > 0 && found.cut_off > 0, "{found:?}");
     assert_eq!(undelivered, Vec::<String>::new());
-    for (table, expected) in &expected.left {
-        let found = &left[table];
-        for (found, expected) in found.iter().zip(expected) {
-            assert_eq!(found, expected, "{table}");
-        }
-        assert_eq!(found.len(), expected.len(), "{table}");
-    }
+    equal(&left, &expected.left);
+    // A lease runs out only where its daemon was disturbed, and what was accepted comes again only where one did.
+    assert_eq!(lost_alone(&lost, &several.disturbances), Vec::<String>::new());
     several.receivers.seen(|seen| {
         assert_eq!(seen.wrong, BTreeSet::new());
         assert_eq!(seen.accepted.keys().collect::<BTreeSet<_>>(), attempts.keys().collect(), "accepted, and admitted");
         for (id, arrived) in &seen.arrived {
             assert!(*arrived <= attempts[id], "{id} arrived {arrived} times in {} attempts", attempts[id]);
         }
+        assert_eq!(unexplained(&seen.told, &lost), Vec::<String>::new());
+        if kills == 0 {
+            assert_eq!((seen.repeats(), lost.len()), (0, 0));
+        }
         println!(
-            "{count} subscribers, {} decisions, {} messages, {} repeats after acceptance, {} of them may come from receivers \
-             that did not answer; {:?}",
+            "{subscribers} subscribers, {} decisions, {} updates, {} messages, {} requests, {} repeats after acceptance, {} \
+             acceptances by receivers that did not answer; {} leases ran out, each of a daemon that was disturbed; {} repeats of \
+             what was answered, each after one of them\n{:?}\n{} stops of the clock, {} of one daemon left alone; {} in all, {} \
+             left alone",
             left["decisions"].len(),
+            left["updates"].len(),
             left["messages"].len(),
+            seen.arrived.values().sum::<u64>(),
             seen.repeats(),
             seen.silent,
-            several.found
+            lost.len(),
+            seen.told.values().map(|times| times.len() - 1).sum::<usize>(),
+            several.found,
+            several.stops,
+            expected.stops,
+            seconds(SystemClock.now().since(started)),
+            seconds(expected.took),
         );
     });
+    several.found
 }
 
 /// A run that nobody disturbs, with one daemon on a file.
@@ -216,11 +289,14 @@ fn undisturbed(from: Timestamp, to: Timestamp, subscribers: usize) -> Arc<Undist
         let run = || {
             let started = SystemClock.now();
             let (_, versions) = versions(from, to, SEED);
-            let receivers = Receivers::start(None);
-            let subscribers = as_many(subscribers, &receivers.ports);
+            let receivers = Receivers::start(HERE, None);
+            let subscribers = as_many(subscribers, &receivers.addresses);
             let mut course = Course::new(from, &versions, receivers, &subscribers, Killing { kills: 0, chance: Chance(0) });
             course.run();
-            course.receivers.seen(|seen| assert_eq!(seen.repeats(), 0));
+            course.receivers.seen(|seen| {
+                let repeated = seen.told.iter().filter(|(_, times)| times.len() > 1);
+                assert_eq!(repeated.collect::<Vec<_>>(), [], "nothing is repeated");
+            });
             let left = course.left();
             Arc::new(Undisturbed { left, stops: course.stops, took: SystemClock.now().since(started) })
         };

@@ -6,6 +6,7 @@ use throttler::store::Claim;
 use throttler::subscriber::Excess;
 
 use crate::rig::{HOUR, MINUTE, Quake, Rig, limit, magnitude, mailed};
+use crate::server::{Server, ask, missing};
 
 #[tokio::test]
 async fn thousands_of_subscribers_are_each_decided_once() {
@@ -56,4 +57,32 @@ async fn thousands_of_subscribers_are_each_decided_once() {
         claimed.iter().filter_map(|claim| claim.alert.largest()?.magnitude).map(throttler::event::Magnitude::value).collect();
     assert!(magnitudes.len() == 100 && magnitudes.iter().all(|m| (m - largest).abs() < 1e-9), "the largest are sent first");
     rig.check_books();
+}
+
+/// Without statistics, as on a server that was just filled or has crashed, a subscriber is found by his number and not among all.
+#[tokio::test]
+async fn what_a_server_reads_for_each_message_does_not_grow_with_the_subscribers() {
+    if let Some(why) = missing() {
+        println!("{why}");
+        return;
+    }
+    const SUBSCRIBERS: usize = 400;
+    let server = Server::start(&["autovacuum=off", "fsync=off"]);
+    let url = server.schema();
+    let mut rig = Rig::fresh_on(Some(url.clone())).await;
+    rig.add(&(0..SUBSCRIBERS).map(|at| mailed(&format!("s{at}"))).collect::<Vec<_>>());
+    rig.poll().await;
+    rig.see(&[Quake::new(&rig, "us0", 6.5, MINUTE)]).await;
+    assert_eq!(rig.number("SELECT count(*) FROM outbox WHERE status = 'delivered'"), 400);
+    // A session says what it read when it ends.
+    drop(rig);
+    let sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'throttler'";
+    while ask(&url, sessions) != [["0"]] {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    let read = "SELECT indexrelname, idx_tup_read FROM pg_stat_user_indexes WHERE relname = 'subscribers' AND idx_tup_read > 4000 ORDER BY 1";
+    for row in ask(&url, read) {
+        let entries: usize = row[1].parse().expect("a number");
+        assert!(entries < 20 * SUBSCRIBERS, "of {} {entries} entries were read for {SUBSCRIBERS} messages", row[0]);
+    }
 }

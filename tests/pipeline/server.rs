@@ -2,7 +2,8 @@
 //! has a schema. It ends with the process that started it, however that ends.
 
 use std::fs;
-use std::net::TcpListener;
+use std::io::Write;
+use std::net::{IpAddr, TcpListener};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -54,13 +55,19 @@ pub fn unprivileged() -> Option<(u32, u32)> {
 impl Server {
     /// A fresh one with these settings. What it has committed survives its own crash, if not that of the machine.
     pub fn start(settings: &[&str]) -> Server {
-        Server::start_on(5432, settings)
+        Server::start_on(5432, settings, "")
     }
 
     /// The same, also on a port of this machine's, which is nobody else's.
     pub fn on_loopback(settings: &[&str]) -> Server {
         let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
-        Server::start_on(port, &[settings, &["listen_addresses=127.0.0.1"]].concat())
+        Server::start_on(port, &[settings, &["listen_addresses=127.0.0.1"]].concat(), "")
+    }
+
+    /// The same on an address of this machine's, for a network that it is in.
+    pub fn for_network(here: IpAddr, network: &str, settings: &[&str]) -> Server {
+        let listens = format!("listen_addresses={here}");
+        Server::start_on(5432, &[settings, &[&listens]].concat(), &format!("host all all {network} trust\n"))
     }
 
     /// What stands before the name of a database, after that of a user and an `@`.
@@ -73,7 +80,7 @@ impl Server {
         self.directory.join(format!(".s.PGSQL.{}", self.port))
     }
 
-    fn start_on(port: u16, settings: &[&str]) -> Server {
+    fn start_on(port: u16, settings: &[&str], admits: &str) -> Server {
         let programs = programs().expect("PostgreSQL");
         let directory = TempDir::with_prefix("pg").expect("a directory").keep();
         fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).expect("permissions");
@@ -85,6 +92,8 @@ impl Server {
         init.args(["--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "-D"]).arg(&data);
         let done = init.stdin(Stdio::null()).output().expect("initdb");
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let mut admitted = fs::File::options().append(true).open(data.join("pg_hba.conf")).expect("whom it admits");
+        admitted.write_all(admits.as_bytes()).expect("whom it admits");
         // Whoever stops the server alone sees it start again.
         let script = r#"
             directory=$1; shift
@@ -150,8 +159,16 @@ impl Server {
 
     /// The address of what belongs to whoever runs it.
     pub fn url(&self, more: &str) -> String {
-        let host = self.directory.display().to_string().replace('/', "%2F");
-        format!("postgres://postgres@{host}:{}/postgres?sslmode=disable{more}", self.port)
+        format!("postgres://postgres@{}:{}/postgres?sslmode=disable{more}", self.socket(), self.port)
+    }
+
+    /// The same address over the network.
+    pub fn reached_at(&self, url: &str, here: IpAddr) -> String {
+        url.replacen(&self.socket(), &here.to_string(), 1)
+    }
+
+    fn socket(&self) -> String {
+        self.directory.display().to_string().replace('/', "%2F")
     }
 }
 

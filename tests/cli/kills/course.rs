@@ -1,15 +1,15 @@
 //! The course of a run: the clock stands still until the daemon has decided all there is to decide, then goes on to whatever
 //! is next. So two runs decide at the same instants, however often the daemon is killed and however often deliveries fail.
 
-use std::collections::{BTreeMap, HashMap};
+mod disturb;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
-use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use rusqlite::types::Value;
-use rusqlite::{Connection, OpenFlags};
 use serde_json::json;
+use throttler::daemon::deliver::LEASE;
 use throttler::delivery::WebhookSecret;
 use throttler::store::{Location, ServerUrl, Store};
 use throttler::subscriber::Subscriber;
@@ -17,29 +17,42 @@ use throttler::time::{Span, Timestamp};
 
 use super::Chance;
 use super::failing::{RECEIVERS, Receivers};
+use super::hosts::Hosts;
+use super::leases::{Disturbance, Lost, ran_out, trace};
+use super::tables::{Tables, lines, open};
 use super::versions::Version;
 use crate::daemon::Daemon;
 use crate::place::Place;
-use crate::server::{Asker, Server};
+use crate::server::Server;
 
 /// The feed shows what is no older, as a short feed does.
 const FEED_SPAN: Span = Span::from_seconds(1_800);
 /// How far the clock goes on while something is to be delivered: less than a lease, so that none runs out under a request.
 const DELIVERY_STEP: Span = Span::from_seconds(100);
+/// A poll that brings nothing is noted if none was for so long.
+const POLL_NOTED: Span = Span::from_seconds(30);
 /// About the longest that a receiver refuses connections: well under the 24 hours after which what waits for it is rightly given up.
 const LONGEST_DOWN: Span = Span::from_seconds(21_600);
 /// A delivery that is due, and not begun in so many looks, waits for the breaker of its receiver, which only the daemon knows.
 const LOOKS: u32 = 15;
 /// So often is looked for a request under way, of which there need not be one.
 const LOOKS_FOR_REQUEST: u32 = 200;
-/// A daemon that is stopped goes on after so long, by the clock: its leases have run out by then.
-const STOPPED_FOR: Span = Span::from_seconds(400);
+/// What was leased when the server went away, and of which nothing more is heard in so many looks, no daemon knows of.
+const LOOKS_FOR_LOST: u32 = 200;
+/// What somebody holds who writes on a server, or polls: the first number of the lock, as the store has it.
+const WRITING: i32 = 0x7468_7201;
+const POLLING: i32 = 0x7468_7202;
+/// A daemon that is stopped or cut off goes on after so long, by the clock: its leases have run out by then.
+const AWAY_FOR: Span = Span::from_seconds(400);
 
 /// How often to kill, and the chance that says when.
 pub struct Killing {
     pub kills: u64,
     pub chance: Chance,
 }
+
+/// Where the first daemon has its files, where the others have theirs, and the database.
+type Places = (Place, Vec<Place>, Location);
 
 /// What the killed daemons left under way.
 #[derive(Debug, Default)]
@@ -52,11 +65,14 @@ pub struct Found {
     pub leases: u64,
     /// Kills of a daemon that was starting.
     pub starting: u64,
-    /// Of several daemons on a server: how often one was stopped for longer than a lease, and how often all sessions, or the
-    /// server, ended.
+    /// Of several daemons on a server: how often one was stopped for longer than a lease, how often its host was cut off for as long
+    /// and another polled instead, and how often all sessions, or the server, ended.
     pub stopped: u64,
+    pub cut: u64,
     pub cut_off: u64,
     pub crashes: u64,
+    /// Daemons that ended because their server was away when they started.
+    pub restarted: u64,
 }
 
 pub struct Course<'a> {
@@ -72,10 +88,18 @@ pub struct Course<'a> {
     /// Where the daemons after the first have their files.
     others: Vec<Place>,
     tables: Tables,
-    /// The address of the database, if it is on a server.
+    /// The address of the database from this host, if it is on a server.
     pub url: String,
-    /// Which daemon is stopped, and since when.
-    stopped: Option<(usize, Timestamp)>,
+    /// Where the daemons run, if not on this host.
+    hosts: Option<Hosts>,
+    /// Which daemon is stopped or cut off, and since when.
+    away: Option<Away>,
+    /// When all sessions last ended.
+    went_away: Timestamp,
+    pub disturbances: Vec<Disturbance>,
+    /// Leases that were lost with the daemon of a file, and the attempts that they were, so that each counts once.
+    lost: Vec<Lost>,
+    lost_attempts: BTreeSet<(String, i64)>,
     now: Timestamp,
     versions: &'a [Version],
     shown: usize,
@@ -84,7 +108,7 @@ pub struct Course<'a> {
 }
 
 /// Looks again and again, every millisecond, for a few minutes at most.
-fn until(what: &str, mut look: impl FnMut() -> bool) {
+pub fn until(what: &str, mut look: impl FnMut() -> bool) {
     for _ in 0..200_000 {
         if look() {
             return;
@@ -94,23 +118,32 @@ fn until(what: &str, mut look: impl FnMut() -> bool) {
     panic!("it did not come to this: {what}");
 }
 
-/// The tables, as they are.
-enum Tables {
-    /// In a file, opened after the daemon.
-    File(Option<Connection>),
-    Server(Box<Asker>, &'static Server),
+/// A daemon that does nothing for a while.
+#[derive(Clone, Copy, Debug)]
+struct Away {
+    at: usize,
+    since: Timestamp,
+    is_cut: bool,
 }
 
-/// The database of a running daemon, or of none.
-fn open(path: &Path) -> Connection {
-    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE).expect("the database");
-    connection.busy_timeout(Duration::from_secs(30)).expect("a timeout");
-    connection
+/// Where several daemons work: how many, on which server, and on which hosts, if not on this one.
+pub struct Several {
+    pub daemons: usize,
+    pub server: &'static Server,
+    pub hosts: Option<Hosts>,
 }
 
-fn number(connection: &Connection, sql: &str) -> Option<i64> {
-    let mut statement = connection.prepare_cached(sql).expect(sql);
-    statement.query_row([], |row| row.get(0)).expect(sql)
+/// What is still to be delivered now.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    /// Leases of which a daemon that runs knows.
+    leased: i64,
+    /// Leases of daemons that run, which may have been made while the server went away.
+    doubtful: i64,
+    /// Whether something is due.
+    due: bool,
+    /// Whether somebody has been writing for more than a moment: what he leases is not seen yet.
+    busy: bool,
 }
 
 impl<'a> Course<'a> {
@@ -123,8 +156,9 @@ impl<'a> Course<'a> {
         killing: Killing,
     ) -> Course<'a> {
         let place = Place::new();
-        let location = Location::from(&place.path("throttler.db"));
-        Course::on(from, versions, receivers, subscribers, killing, (place, Vec::new(), location, "", Tables::File(None)))
+        let file = place.path("throttler.db");
+        let places = (place, Vec::new(), Location::from(&file));
+        Course::on(from, versions, receivers, subscribers, killing, (places, None, Tables::file(file), None))
     }
 
     /// The same with so many daemons on a server.
@@ -134,14 +168,18 @@ impl<'a> Course<'a> {
         receivers: Receivers,
         subscribers: &[Subscriber],
         killing: Killing,
-        (daemons, server): (usize, &'static Server),
+        several: Several,
     ) -> Course<'a> {
+        let Several { daemons, server, hosts } = several;
         // A daemon that is stopped is not waited for as long as it would be by default.
         let url = server.schema() + "%20-cidle_session_timeout%3D500%20-cidle_in_transaction_session_timeout%3D500";
+        let theirs = hosts.as_ref().map_or_else(|| url.clone(), |hosts| server.reached_at(&url, hosts.here()));
         let location: ServerUrl = url.parse().expect("an address");
-        let others = (1..daemons).map(|_| Place::new()).collect();
-        let tables = Tables::Server(Box::new(Asker::new(&url)), server);
-        Course::on(from, versions, receivers, subscribers, killing, (Place::new(), others, location.into(), &url, tables))
+        let places = (Place::new(), (1..daemons).map(|_| Place::new()).collect(), location.into());
+        let tables = Tables::server(&url, server);
+        let mut course = Course::on(from, versions, receivers, subscribers, killing, (places, Some(&theirs), tables, hosts));
+        course.url = url;
+        course
     }
 
     fn on(
@@ -150,9 +188,9 @@ impl<'a> Course<'a> {
         receivers: Receivers,
         subscribers: &[Subscriber],
         killing: Killing,
-        (place, others, location, url, tables): (Place, Vec<Place>, Location, &str, Tables),
+        ((place, others, location), url, mut tables, hosts): (Places, Option<&str>, Tables, Option<Hosts>),
     ) -> Course<'a> {
-        let database = if url.is_empty() { String::new() } else { format!("database = \"{url}\"\n") };
+        let database = url.map_or_else(String::new, |url| format!("database = \"{url}\"\n"));
         // Whether two solutions are one quake is decided again at a poll, and polls come at other instants where deliveries fail.
         let configuration = format!(
             "{database}[feed]\nurl = \"file://{}\"\npoll = \"20ms\"\nmin_magnitude = 4.5\nduplicate_within = \"0s\"\n\
@@ -166,6 +204,10 @@ impl<'a> Course<'a> {
         let added: Vec<_> = subscribers.iter().map(|subscriber| (subscriber.clone(), Some(secret.clone()))).collect();
         let mut store = Store::open(location).expect("a database");
         store.add_subscribers(&added, from).expect("subscribers");
+        drop(store);
+        if let Tables::Server(asker, _) = &mut tables {
+            trace(asker);
+        }
         let mut course = Course {
             daemons: (0..=others.len()).map(|_| None).collect(),
             place,
@@ -176,15 +218,19 @@ impl<'a> Course<'a> {
             down_since: [None; RECEIVERS],
             others,
             tables,
-            url: url.to_owned(),
-            stopped: None,
+            url: String::new(),
+            hosts,
+            away: None,
+            went_away: from.minus(LEASE),
+            disturbances: Vec::new(),
+            lost: Vec::new(),
+            lost_attempts: BTreeSet::new(),
             now: from,
             versions,
             shown: 0,
             recorded: 0,
             killing,
         };
-        drop(store);
         course.set_clock(from);
         course.show(0);
         for at in 0..course.daemons.len() {
@@ -196,130 +242,89 @@ impl<'a> Course<'a> {
     /// To the end: all that the feed shows is decided, all that was withheld is told, all is delivered.
     pub fn run(&mut self) {
         until("the first poll", || self.number("SELECT count(polled_at) FROM installation") == Some(1));
+        let mut delivered = self.now.minus(DELIVERY_STEP);
         loop {
-            self.settle();
-            let rows = self.next_of_rows();
-            let version = self.versions.get(self.shown).map(|version| version.at);
-            let Some(next) = rows.into_iter().chain(version).min() else { break };
+            self.decided();
+            // So many instants at which somebody is woken lie close together that not each is one to look after deliveries.
+            if self.next().is_none_or(|(next, _)| next.since(delivered) >= DELIVERY_STEP) {
+                self.delivered();
+                delivered = self.now;
+            }
+            let Some((next, shows)) = self.next() else { break };
             self.stops += 1;
             self.set_clock(next);
-            // What is due first is done before anything new is shown, also if that comes at the same instant.
-            let shows = rows != Some(next);
             if shows {
+                self.time_is_known();
                 self.show(self.shown + 1);
             }
             self.have_receivers_fail();
             self.go_on(false);
+            self.start_again();
             if self.is_to_kill() {
                 if self.daemons.len() > 1 { self.disturb() } else { self.kill(shows) }
             }
         }
         self.go_on(true);
-        self.close();
+        self.start_again();
+        self.tables.close();
         for daemon in self.daemons.iter_mut().filter_map(Option::take) {
             assert_eq!(daemon.stop().code(), Some(0));
         }
     }
 
-    /// Everything that a decision left, line by line and table by table; what differs between installations is left out, and the
-    /// numbers of rows, which are others where a transaction failed.
+    /// Everything that a decision left, line by line and table by table.
     pub fn left(&mut self) -> BTreeMap<&'static str, Vec<String>> {
-        let tables = [
-            ("events", "SELECT preferred_id, first_seen_at, changed_at, fate, withdrawn_at, body FROM events"),
-            ("revisions", "SELECT preferred_id, seen_at, changes, r.body FROM revisions AS r JOIN events USING (event_key)"),
-            (
-                "decisions",
-                "SELECT name, preferred_id, d.decided_at, outcome, reason, refused, remaining, retry_at, created_at, alert_id, alert
-                 FROM decisions AS d JOIN events USING (event_key)
-                 JOIN (SELECT subscriber_key, name FROM subscribers) AS s USING (subscriber_key)
-                 LEFT JOIN (SELECT delivery_key, created_at, alert_id, alert FROM outbox) AS o USING (delivery_key)",
-            ),
-            (
-                "updates",
-                "SELECT name, preferred_id, revision, kind, decided_at, outcome, reason, refused, retry_at, created_at, alert_id, alert
-                 FROM updates JOIN events USING (event_key)
-                 JOIN (SELECT subscriber_key, name FROM subscribers) AS s USING (subscriber_key)
-                 LEFT JOIN (SELECT delivery_key, created_at, alert_id, alert FROM outbox) AS o USING (delivery_key)",
-            ),
-            (
-                "limiters",
-                "SELECT name, standing, state, wake_at, update_wake_at FROM subscribers LEFT JOIN limiters USING (subscriber_key)",
-            ),
-            (
-                "messages",
-                "SELECT name, alert_id, magnitude, o.created_at, status, alert, content, terms, o.reason, remaining, retry_at, reset_at
-                 FROM outbox AS o JOIN subscribers USING (subscriber_key)
-                 LEFT JOIN contents USING (content_key) LEFT JOIN terms USING (terms_key)",
-            ),
-        ];
-        let key = self.lines("SELECT key FROM installation").swap_remove(0);
-        tables
-            .map(|(table, sql)| {
-                let lines = self.lines(sql);
-                let mut lines: Vec<_> = lines.iter().map(|line| without_keys(line, &key)).collect();
-                lines.sort();
-                (table, lines)
-            })
-            .into()
+        self.tables.left()
+    }
+
+    /// The leases that were lost.
+    pub fn lost(&mut self) -> Vec<Lost> {
+        match &mut self.tables {
+            Tables::File(..) => self.lost.clone(),
+            Tables::Server(asker, _) => ran_out(asker),
+        }
     }
 
     /// The attempts at each message.
     pub fn attempts(&mut self) -> HashMap<String, u64> {
-        let rows = self.lines("SELECT alert_id, attempts FROM outbox");
+        let rows = self.tables.lines("SELECT alert_id, attempts FROM outbox");
         let pairs = rows.iter().map(|row| row.split_once(' ').expect("two columns"));
         pairs.map(|(id, attempts)| (id.to_owned(), attempts.parse().expect("a number"))).collect()
     }
 
     /// The messages that did not arrive, and why.
     pub fn undelivered(&mut self) -> Vec<String> {
-        self.lines("SELECT alert_id, status, attempts, created_at, settled_at, detail FROM outbox WHERE status <> 'delivered'")
-    }
-
-    /// The rows of a query as text.
-    fn lines(&mut self, sql: &str) -> Vec<String> {
-        match &mut self.tables {
-            Tables::File(_) => lines(&open(&self.place.path("throttler.db")), sql),
-            Tables::Server(asker, _) => {
-                let mut rows = None;
-                until("the server answers", || {
-                    rows = asker.rows(sql);
-                    rows.is_some()
-                });
-                rows.expect("an answer").iter().map(|row| row.join(" ")).collect()
-            }
-        }
+        self.tables
+            .lines("SELECT alert_id, status, attempts, created_at, settled_at, detail FROM outbox WHERE status <> 'delivered'")
     }
 
     fn start(&mut self, at: usize) {
         let place = if at == 0 { &self.place } else { &self.others[at - 1] };
         // Each daemon has a log of its own.
         let _ = fs::remove_file(place.path("log"));
-        let clock = self.place.path("clock");
-        self.daemons[at] = Some(Daemon::start_with(place, &[("THROTTLER_TEST_CLOCK", &clock)]));
-    }
-
-    fn close(&mut self) {
-        if let Tables::File(connection) = &mut self.tables {
-            *connection = None;
-        }
+        let clock = self.place.path("clock").display().to_string();
+        let variables = [("THROTTLER_TEST_CLOCK", clock.as_str()), ("THROTTLER_LOG", "throttler::daemon::service=info,error")];
+        let entered = self.hosts.as_ref().map(|hosts| hosts.entered(at));
+        self.daemons[at] = Some(Daemon::start_within(place, entered.as_deref(), &variables));
     }
 
     fn number(&mut self, sql: &str) -> Option<i64> {
-        if let Tables::Server(..) = &self.tables {
-            return self.lines(sql).swap_remove(0).parse().ok();
-        }
-        let Tables::File(connection) = &mut self.tables else { unreachable!("it is in a file") };
-        if connection.is_none() {
+        self.numbers(sql).swap_remove(0)
+    }
+
+    fn numbers(&mut self, sql: &str) -> Vec<Option<i64>> {
+        if self.tables.is_closed() {
             // The daemon first: what it has to recover is not recovered for it.
             let daemon = self.daemons[0].as_ref().expect("a daemon");
             until("the daemon is up", || daemon.is_up());
-            *connection = Some(open(&self.place.path("throttler.db")));
         }
-        number(connection.as_ref().expect("it was opened"), sql)
+        self.tables.numbers(sql)
     }
 
     fn set_clock(&mut self, now: Timestamp) {
         self.now = now;
+        // A request may come as soon as a daemon knows the time.
+        self.receivers.clock.set(now);
         self.place.replace("clock", &now.to_string());
     }
 
@@ -340,7 +345,7 @@ impl<'a> Course<'a> {
     fn is_recorded(&mut self) -> bool {
         while let Some(version) = self.versions[..self.shown].get(self.recorded) {
             let updated_at = match &self.tables {
-                Tables::File(_) => "json_extract(body, '$.updated_at')",
+                Tables::File(..) => "json_extract(body, '$.updated_at')",
                 Tables::Server(..) => "body::json ->> 'updated_at'",
             };
             let told = if version.event.is_withdrawn() {
@@ -358,50 +363,98 @@ impl<'a> Course<'a> {
         true
     }
 
-    /// Until all is decided, and delivered as far as it can be now.
-    fn settle(&mut self) {
-        until("the feed is recorded", || self.is_recorded());
-        let now = self.now.ticks();
-        let open = format!(
-            "SELECT (SELECT count(*) FROM events WHERE dispatch_from IS NOT NULL OR update_from IS NOT NULL)
-                  + (SELECT count(*) FROM subscribers WHERE wake_at <= {now} OR update_wake_at <= {now})"
-        );
-        until("all is decided", || self.number(&open) == Some(0));
-        let mut looks = 0;
-        until("nothing is under way", || {
-            looks += 1;
-            if self.daemons.len() > 1 && looks > LOOKS_FOR_REQUEST {
-                // What was leased while the server went away waits for its lease to run out: no daemon knows of it.
-                return true;
-            }
-            if self.is_under_way() {
-                looks = if self.daemons.len() > 1 { looks } else { 0 };
-                return false;
-            }
-            // Where nobody fails no breaker opens.
-            (looks > LOOKS && self.killing.kills > 0) || !self.is_something_due()
+    /// Until nobody works by an earlier time: a daemon looks at the clock, and then waits for its database.
+    fn time_is_known(&mut self) {
+        let polled = format!("SELECT count(*) FROM installation WHERE polled_at >= {}", self.now.minus(POLL_NOTED).ticks());
+        let Tables::Server(..) = &self.tables else {
+            until("a poll at this time", || self.number(&polled) == Some(1));
+            return;
+        };
+        let began = self.number("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8").expect("the time");
+        until("a poll at this time", || self.number(&polled) == Some(1));
+        let before = format!("extract(epoch FROM a.xact_start) * 1000000 < {began}");
+        until("nobody writes since an earlier one", || {
+            let writing = self.writing(&before);
+            self.number(&format!("SELECT {writing}")) == Some(0)
         });
     }
 
-    /// Whether anything is leased; of several daemons by one that runs: what others have waits for its lease to run out.
-    fn is_under_way(&mut self) -> bool {
-        if self.daemons.len() == 1 {
-            return self.leases() != Some(0);
-        }
-        let stopped = self.stopped.map(|(at, _)| at);
-        let running = self.daemons.iter().enumerate().filter(|(at, _)| Some(*at) != stopped);
-        let theirs = running.filter_map(|(_, daemon)| Some(format!("lease_owner LIKE 'process {} %'", daemon.as_ref()?.id())));
-        let theirs = theirs.collect::<Vec<_>>().join(" OR ");
-        self.number(&format!("SELECT count(*) FROM outbox WHERE status = 'leased' AND ({theirs})")) != Some(0)
+    /// How many do of this, among those who write on the server or wait for it.
+    fn writing(&self, condition: &str) -> String {
+        format!(
+            "(SELECT count(*) FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
+              WHERE l.locktype = 'advisory' AND l.classid = {WRITING}
+                AND l.objid = current_schema()::regnamespace::oid AND {condition})"
+        )
+    }
+
+    /// Until all is decided.
+    fn decided(&mut self) {
+        until("the feed is recorded", || self.is_recorded());
+        let now = self.now.ticks();
+        let open = format!(
+            "SELECT (SELECT count(*) FROM events WHERE dispatch_from IS NOT NULL)
+                  + (SELECT count(*) FROM events WHERE update_from IS NOT NULL)
+                  + (SELECT count(*) FROM subscribers WHERE wake_at <= {now})
+                  + (SELECT count(*) FROM subscribers WHERE update_wake_at <= {now})"
+        );
+        until("all is decided", || self.number(&open) == Some(0));
+    }
+
+    /// Until all is delivered as far as it can be now.
+    fn delivered(&mut self) {
+        let (mut looks, mut doubts, mut doubtful) = (0, 0, 0);
+        until("nothing is under way", || {
+            let look = self.look();
+            doubts = if look.doubtful == doubtful { doubts + 1 } else { 0 };
+            doubtful = look.doubtful;
+            if look.leased > 0 || (look.doubtful > 0 && doubts < LOOKS_FOR_LOST) {
+                looks = 0;
+                return false;
+            }
+            looks += u32::from(!look.busy);
+            // Where nobody fails no breaker opens.
+            (looks > LOOKS && self.killing.kills > 0) || !look.due
+        });
+    }
+
+    /// Of several daemons only those that run count: what others have leased waits for its lease to run out.
+    fn look(&mut self) -> Look {
+        let now = self.now.ticks();
+        let due =
+            format!("(SELECT count(*) FROM (SELECT 1 FROM outbox WHERE status = 'due' AND due_at <= {now} LIMIT 1) AS found)");
+        let leased = "(SELECT count(*) FROM outbox WHERE status = 'leased'";
+        let sql = if let Tables::Server(..) = &self.tables {
+            let away = self.away.map(|away| away.at);
+            let running = self.daemons.iter().enumerate().filter(|(at, _)| Some(*at) != away);
+            let theirs =
+                running.filter_map(|(_, daemon)| Some(format!("lease_owner LIKE 'process {} %'", daemon.as_ref()?.id())));
+            let theirs = theirs.collect::<Vec<_>>().join(" OR ");
+            let doubtful = self.went_away.plus(LEASE).ticks();
+            let writing = self.writing("a.xact_start < clock_timestamp() - interval '10 ms'");
+            format!(
+                "SELECT {leased} AND lease_until > {doubtful} AND ({theirs})),
+                        {leased} AND lease_until <= {doubtful} AND ({theirs})), {due},
+                        {writing}"
+            )
+        } else {
+            format!("SELECT {leased}), 0, {due}, 0")
+        };
+        let numbers: Vec<i64> = self.numbers(&sql).into_iter().map(|number| number.expect("a count")).collect();
+        Look { leased: numbers[0], doubtful: numbers[1], due: numbers[2] > 0, busy: numbers[3] > 0 }
     }
 
     fn leases(&mut self) -> Option<i64> {
         self.number("SELECT count(*) FROM outbox WHERE status = 'leased'")
     }
 
-    fn is_something_due(&mut self) -> bool {
-        let now = self.now.ticks();
-        self.number(&format!("SELECT count(*) FROM outbox WHERE status IN ('due', 'leased') AND due_at <= {now}")) != Some(0)
+    /// When there is something to do next, and whether that is a version to be shown. What is due first is done before anything new
+    /// is shown, also if that comes at the same instant.
+    fn next(&mut self) -> Option<(Timestamp, bool)> {
+        let rows = self.next_of_rows();
+        let version = self.versions.get(self.shown).map(|version| version.at);
+        let next = rows.into_iter().chain(version).min()?;
+        Some((next, rows != Some(next)))
     }
 
     /// When somebody is to be woken, or deliveries are looked after.
@@ -409,7 +462,8 @@ impl<'a> Course<'a> {
         let wake = "SELECT min(at) FROM (SELECT min(wake_at) AS at FROM subscribers UNION ALL
                                          SELECT min(update_wake_at) FROM subscribers) AS instants";
         let wake = self.number(wake).map(|ticks| Timestamp::from_ticks(ticks).expect("an instant"));
-        let delivery = "SELECT min(iif(status = 'due', due_at, 0)) FROM outbox WHERE status IN ('due', 'leased')";
+        let delivery = "SELECT min(at) FROM (SELECT min(due_at) AS at FROM outbox WHERE status = 'due' UNION ALL
+                                             SELECT min(0 * lease_until) FROM outbox WHERE status = 'leased') AS instants";
         let delivery = self.number(delivery).map(|ticks| Timestamp::from_ticks(ticks).expect("an instant"));
         wake.into_iter().chain(delivery.map(|at| at.max(self.now.plus(DELIVERY_STEP)))).min()
     }
@@ -443,140 +497,4 @@ impl<'a> Course<'a> {
         let so_far = self.killing.kills * self.shown as u64 / self.versions.len() as u64;
         self.found.kills < so_far && self.killing.chance.below(3) > 0
     }
-
-    /// Kills it somewhere in what it does at this instant, and sometimes once more while it starts.
-    fn kill(&mut self, shows: bool) {
-        let mut moment = match self.killing.chance.below(4) {
-            _ if !shows => self.killing.chance.below(15_000),
-            0 => self.killing.chance.below(40_000),
-            // Around the decisions.
-            1 => {
-                until("the feed is recorded", || self.is_recorded());
-                self.killing.chance.below(60_000)
-            }
-            // Around requests and their receipts.
-            _ => {
-                let mut looks = 0;
-                until("a request is under way, or none comes", || {
-                    looks += 1;
-                    looks > LOOKS_FOR_REQUEST || self.leases() > Some(0)
-                });
-                self.killing.chance.below(15_000)
-            }
-        };
-        loop {
-            sleep(Duration::from_micros(moment));
-            let is_up = self.daemons[0].as_ref().is_some_and(Daemon::is_up);
-            self.close();
-            self.daemons[0].take().expect("a daemon").kill();
-            self.found.kills += 1;
-            self.found.starting += u64::from(!is_up);
-            self.inspect();
-            self.start(0);
-            if self.found.kills >= self.killing.kills || self.killing.chance.below(5) > 0 {
-                return;
-            }
-            moment = self.killing.chance.below(120_000);
-        }
-    }
-
-    /// One of several daemons is killed or stopped, or all lose their sessions, or their server, in turn.
-    fn disturb(&mut self) {
-        sleep(Duration::from_micros(self.killing.chance.below(60_000)));
-        let at = usize::try_from(self.killing.chance.below(self.daemons.len() as u64)).expect("small");
-        self.found.kills += 1;
-        match self.found.kills % 6 {
-            1 if self.stopped.is_none() => {
-                self.daemons[at].as_ref().expect("a daemon").signal("STOP");
-                self.stopped = Some((at, self.now));
-                self.found.stopped += 1;
-            }
-            3 => {
-                let Tables::Server(_, server) = &self.tables else { unreachable!("several have a server") };
-                server.crash();
-                self.found.crashes += 1;
-            }
-            5 => {
-                let all = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'throttler'";
-                self.number(all);
-                self.found.cut_off += 1;
-            }
-            _ => {
-                if self.stopped.is_some_and(|(stopped, _)| stopped == at) {
-                    self.stopped = None;
-                }
-                self.found.starting += u64::from(self.daemons[at].as_ref().is_some_and(|daemon| !daemon.is_up()));
-                self.daemons[at].take().expect("a daemon").kill();
-                self.found.leases += self.leases().unwrap_or(0).unsigned_abs();
-                self.start(at);
-            }
-        }
-    }
-
-    /// A daemon that is stopped goes on when its leases have run out, or at once.
-    fn go_on(&mut self, at_once: bool) {
-        if let Some((at, since)) = self.stopped
-            && (at_once || self.now.since(since) > STOPPED_FOR)
-        {
-            self.daemons[at].as_ref().expect("a daemon").signal("CONT");
-            self.stopped = None;
-        }
-    }
-
-    /// Looks at what a killed daemon left, in a copy, so that the next daemon finds it as it was.
-    fn inspect(&mut self) {
-        for file in ["throttler.db", "throttler.db-wal"] {
-            let _ = fs::remove_file(self.place.path(&format!("left-{file}")));
-            if self.place.path(file).exists() {
-                fs::copy(self.place.path(file), self.place.path(&format!("left-{file}"))).expect("a copy");
-            }
-        }
-        let left = open(&self.place.path("left-throttler.db"));
-        let count = |sql| number(&left, sql).expect("a count").unsigned_abs();
-        assert_eq!(count("SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'"), 0);
-        assert_eq!(count("SELECT count(*) FROM pragma_foreign_key_check"), 0);
-        let orphans = "SELECT count(*) FROM outbox AS o
-                       WHERE (SELECT count(*) FROM decisions AS d WHERE d.delivery_key = o.delivery_key) = 0
-                         AND (SELECT count(*) FROM updates AS u WHERE u.delivery_key = o.delivery_key) = 0";
-        assert_eq!(count(orphans), 0, "a message that nobody decided");
-        let undecided = count("SELECT count(*) FROM events WHERE dispatch_from IS NOT NULL OR update_from IS NOT NULL");
-        let leases = count("SELECT count(*) FROM outbox WHERE status = 'leased'");
-        let due = count("SELECT count(*) FROM outbox WHERE status = 'due'");
-        self.found.undecided += u64::from(undecided > 0);
-        self.found.sending += u64::from(leases > 0);
-        self.found.leases += leases;
-        self.found.due += u64::from(due > 0);
-    }
-}
-
-/// Without what differs between installations: its key, and in the ids of alerts the number of the event.
-fn without_keys(line: &str, key: &str) -> String {
-    let mut parts = line.split(key);
-    let mut text = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        // `-SUBSCRIBER-EVENT`, and perhaps a revision.
-        let mut numbers = part.splitn(3, '-');
-        let (_, subscriber, rest) = (numbers.next(), numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
-        let event = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        text.extend(["KEY-", subscriber, "-EVENT", &rest[event..]]);
-    }
-    text
-}
-
-/// The rows of a query as text.
-fn lines(connection: &Connection, sql: &str) -> Vec<String> {
-    let mut statement = connection.prepare(sql).expect(sql);
-    let columns = statement.column_count();
-    let text = |value| match value {
-        Value::Null => String::new(),
-        Value::Integer(value) => value.to_string(),
-        Value::Real(value) => value.to_string(),
-        Value::Text(value) => value,
-        Value::Blob(value) => value.iter().fold("\\x".to_owned(), |text, byte| format!("{text}{byte:02x}")),
-    };
-    let rows = statement.query_map([], |row| {
-        let values = (0..columns).map(|at| row.get(at).map(text));
-        Ok(values.collect::<Result<Vec<_>, _>>()?.join(" "))
-    });
-    rows.expect(sql).collect::<Result<_, _>>().expect(sql)
 }

@@ -1,10 +1,12 @@
 //! Receivers of webhooks on loopback that fail by chance, from a seed, in every way that a receiver can.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use throttler::clock::{Clock, ManualClock};
+use throttler::time::Timestamp;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::watch;
@@ -21,6 +23,8 @@ pub struct Seen {
     pub arrived: BTreeMap<String, u64>,
     /// Of these, the accepted ones: a receiver that drops repeats acts on the first.
     pub accepted: BTreeMap<String, u64>,
+    /// When these were, of those whose sender was told.
+    pub told: BTreeMap<String, Vec<Timestamp>>,
     /// Accepted without an answer, so that the sender cannot know.
     pub silent: u64,
     /// How often they failed, by how.
@@ -36,23 +40,29 @@ impl Seen {
     }
 }
 
+/// Where what is seen is noted, and when that is.
+type Witness = (Arc<Mutex<Seen>>, Arc<ManualClock>);
+
 pub struct Receivers {
-    pub ports: Vec<u16>,
+    pub addresses: Vec<SocketAddr>,
+    /// Their time, which whoever moves that of the daemons sets before.
+    pub clock: Arc<ManualClock>,
     down: Vec<watch::Sender<bool>>,
     seen: Arc<Mutex<Seen>>,
 }
 
 impl Receivers {
-    /// All up. With a seed they fail; without one they accept everything.
-    pub fn start(from_seed: Option<u64>) -> Receivers {
-        let seen = Arc::default();
-        let mut receivers = Receivers { ports: Vec::new(), down: Vec::new(), seen: Arc::clone(&seen) };
+    /// All up on this address. With a seed they fail; without one they accept everything.
+    pub fn start(here: IpAddr, from_seed: Option<u64>) -> Receivers {
+        let (seen, clock) = (Arc::default(), Arc::new(ManualClock::at(Timestamp::MIN)));
+        let (addresses, down) = (Vec::new(), Vec::new());
+        let mut receivers = Receivers { addresses, clock: Arc::clone(&clock), down, seen: Arc::clone(&seen) };
         for _ in 0..RECEIVERS {
-            let socket = bound(SocketAddr::from(([127, 0, 0, 1], 0)));
+            let socket = bound(SocketAddr::from((here, 0)));
             let address = socket.local_addr().expect("an address");
             let (send, receive) = watch::channel(false);
-            tokio::spawn(serve(socket, address, receive, from_seed, Arc::clone(&seen)));
-            receivers.ports.push(address.port());
+            tokio::spawn(serve(socket, address, receive, from_seed, (Arc::clone(&seen), Arc::clone(&clock))));
+            receivers.addresses.push(address);
             receivers.down.push(send);
         }
         receivers
@@ -81,7 +91,7 @@ async fn serve(
     address: SocketAddr,
     mut down: watch::Receiver<bool>,
     from_seed: Option<u64>,
-    seen: Arc<Mutex<Seen>>,
+    seen: Witness,
 ) {
     loop {
         if down.wait_for(|down| !down).await.is_err() {
@@ -92,7 +102,7 @@ async fn serve(
             tokio::select! {
                 accepted = listener.accept() => {
                     let (stream, _) = accepted.expect("a connection");
-                    tokio::spawn(answer(stream, from_seed, Arc::clone(&seen)));
+                    tokio::spawn(answer(stream, from_seed, seen.clone()));
                 }
                 changed = down.wait_for(|down| *down) => {
                     if changed.is_err() {
@@ -136,7 +146,7 @@ fn deed(from_seed: Option<u64>, id: &str, arrival: u64) -> Deed {
     }
 }
 
-async fn answer(mut stream: TcpStream, from_seed: Option<u64>, seen: Arc<Mutex<Seen>>) {
+async fn answer(mut stream: TcpStream, from_seed: Option<u64>, (seen, clock): Witness) {
     // A sender that is killed meanwhile has sent nothing.
     let Some((id, body)) = request(&mut stream).await else { return };
     let deed = {
@@ -148,7 +158,10 @@ async fn answer(mut stream: TcpStream, from_seed: Option<u64>, seen: Arc<Mutex<S
         *arrival += 1;
         let deed = deed(from_seed, &id, *arrival);
         if matches!(deed, Deed::Accept | Deed::Stall | Deed::AcceptAndHangUp) {
-            *seen.accepted.entry(id).or_default() += 1;
+            *seen.accepted.entry(id.clone()).or_default() += 1;
+        }
+        if matches!(deed, Deed::Accept | Deed::Stall) {
+            seen.told.entry(id).or_default().push(clock.now());
         }
         seen.silent += u64::from(deed == Deed::AcceptAndHangUp);
         let failure = match deed {

@@ -1,5 +1,7 @@
 //! Fifty subscribers who differ in everything that a decision depends on.
 
+use std::net::SocketAddr;
+
 use throttler::event::Magnitude;
 use throttler::interest::{Interest, Region};
 use throttler::limiter::{Algorithm, CostStep, Limit, Policy, Reserve};
@@ -16,16 +18,16 @@ fn magnitude(value: f64) -> Magnitude {
 }
 
 /// Each is a receiver's own path.
-pub fn fifty(ports: &[u16]) -> Vec<Subscriber> {
-    as_many(SUBSCRIBERS, ports)
+pub fn fifty(addresses: &[SocketAddr]) -> Vec<Subscriber> {
+    as_many(SUBSCRIBERS, addresses)
 }
 
 /// So many of their kinds.
-pub fn as_many(count: usize, ports: &[u16]) -> Vec<Subscriber> {
-    (0..count).map(|at| subscriber(at, ports[at % ports.len()])).collect()
+pub fn as_many(count: usize, addresses: &[SocketAddr]) -> Vec<Subscriber> {
+    (0..count).map(|at| subscriber(at, addresses[at % addresses.len()])).collect()
 }
 
-fn subscriber(at: usize, port: u16) -> Subscriber {
+fn subscriber(at: usize, address: SocketAddr) -> Subscriber {
     let algorithm = ALGORITHMS[at % 5];
     let rate = ["4/h", "3/2h", "20/d", "12/h", "2/15m", "6/h", "9/6h"][at % 7].parse().expect("a rate");
     let bucket = algorithm.has_bucket().then_some(2 + at as u64 % 9);
@@ -50,7 +52,7 @@ fn subscriber(at: usize, port: u16) -> Subscriber {
         zone: "Asia/Kamchatka".parse().expect("a zone"),
         below: Some(magnitude(6.5)),
     };
-    let url = format!("http://127.0.0.1:{port}/{at}");
+    let url = format!("http://{address}/{at}");
     Subscriber {
         name: format!("s{at:02}").parse().expect("a name"),
         destination: Destination::Webhook(url.parse().expect("a URL")),
