@@ -76,7 +76,7 @@ impl Server {
     }
 
     /// Where it listens on this machine alone.
-    pub fn socket(&self) -> PathBuf {
+    pub fn socket_file(&self) -> PathBuf {
         self.directory.join(format!(".s.PGSQL.{}", self.port))
     }
 

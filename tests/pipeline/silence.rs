@@ -108,7 +108,7 @@ async fn course(rig: &mut Rig) -> Vec<String> {
 
 /// The course of two events for two subscribers, of which one transaction is committed without an answer: what went wrong.
 async fn with_one_lost(lost: usize) -> Vec<String> {
-    let (proxy, schema) = (Proxy::to(&server().socket()), server().schema());
+    let (proxy, schema) = (Proxy::to(&server().socket_file()), server().schema());
     let mut rig = Rig::fresh_on(Some(schema.clone())).await;
     rig.add(&["anna", "ben"].map(mailed));
     rig.poll().await;
@@ -159,7 +159,7 @@ fn a_daemons_statement_that_takes_long_is_broken_off_and_a_commands_is_waited_fo
         println!("{why}");
         return;
     }
-    let (proxy, schema) = (Proxy::to(&server().socket()), server().schema());
+    let (proxy, schema) = (Proxy::to(&server().socket_file()), server().schema());
     let at = proxy.of(&schema);
     let (command, daemon) = (Store::open(&at).expect("a store"), Store::open(&at).expect("a store"));
     daemon.bound_statements().expect("bounds");
