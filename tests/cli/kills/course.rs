@@ -133,6 +133,15 @@ pub struct Several {
     pub hosts: Option<Hosts>,
 }
 
+/// How many do of this, among those who write on a server or wait for it.
+fn writing(condition: &str) -> String {
+    format!(
+        "(SELECT count(*) FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
+          WHERE l.locktype = 'advisory' AND l.classid = {WRITING}
+            AND l.objid = current_schema()::regnamespace::oid AND {condition})"
+    )
+}
+
 /// What is still to be delivered now.
 #[derive(Clone, Copy, Debug)]
 struct Look {
@@ -374,18 +383,9 @@ impl<'a> Course<'a> {
         until("a poll at this time", || self.number(&polled) == Some(1));
         let before = format!("extract(epoch FROM a.xact_start) * 1000000 < {began}");
         until("nobody writes since an earlier one", || {
-            let writing = self.writing(&before);
+            let writing = writing(&before);
             self.number(&format!("SELECT {writing}")) == Some(0)
         });
-    }
-
-    /// How many do of this, among those who write on the server or wait for it.
-    fn writing(&self, condition: &str) -> String {
-        format!(
-            "(SELECT count(*) FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
-              WHERE l.locktype = 'advisory' AND l.classid = {WRITING}
-                AND l.objid = current_schema()::regnamespace::oid AND {condition})"
-        )
     }
 
     /// Until all is decided.
@@ -431,7 +431,7 @@ impl<'a> Course<'a> {
                 running.filter_map(|(_, daemon)| Some(format!("lease_owner LIKE 'process {} %'", daemon.as_ref()?.id())));
             let theirs = theirs.collect::<Vec<_>>().join(" OR ");
             let doubtful = self.went_away.plus(LEASE).ticks();
-            let writing = self.writing("a.xact_start < clock_timestamp() - interval '10 ms'");
+            let writing = writing("a.xact_start < clock_timestamp() - interval '10 ms'");
             format!(
                 "SELECT {leased} AND lease_until > {doubtful} AND ({theirs})),
                         {leased} AND lease_until <= {doubtful} AND ({theirs})), {due},
