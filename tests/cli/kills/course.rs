@@ -181,9 +181,10 @@ impl<'a> Course<'a> {
     ) -> Course<'a> {
         let Several { daemons, server, hosts } = several;
         // A daemon that is stopped is not waited for as long as it would be by default.
-        let url = server.schema() + "%20-cidle_session_timeout%3D500%20-cidle_in_transaction_session_timeout%3D500";
+        let fresh = server.schema();
+        let url = format!("{fresh}%20-cidle_session_timeout%3D500%20-cidle_in_transaction_session_timeout%3D1000");
         let theirs = hosts.as_ref().map_or_else(|| url.clone(), |hosts| server.reached_at(&url, hosts.here()));
-        let location: ServerUrl = url.parse().expect("an address");
+        let location: ServerUrl = fresh.parse().expect("an address");
         let places = (Place::new(), (1..daemons).map(|_| Place::new()).collect(), location.into());
         let tables = Tables::server(&url, server);
         let mut course = Course::on(from, versions, receivers, subscribers, killing, (places, Some(&theirs), tables, hosts));
