@@ -1,11 +1,13 @@
 //! How many messages a second leave the outbox: claimed, signed or composed, sent over loopback to a receiver in the same
 //! process, and their receipts written durably.
 //!
-//! `cargo run --release --example deliver -- webhooks|emails COUNT [DIRECTORY]`
+//! `cargo run --release --example deliver -- webhooks|emails COUNT [DIRECTORY | postgres://…] [INSTANCES]`
 //!
-//! The database lies in a new directory within `DIRECTORY` (default: the temporary one). The receiver runs on a thread of its
+//! The database lies in a new directory within `DIRECTORY` (default: the temporary one), or on a server, where it is empty and
+//! several instances may deliver at once. The receiver runs on a thread of its
 //! own and does as little as its protocol lets it. It ends when all is delivered.
 
+mod place;
 mod receiver;
 
 use std::error::Error;
@@ -24,7 +26,9 @@ use throttler::news::{EventRules, FirstRun};
 use throttler::store::Store;
 use throttler::subscriber::{Destination, Excess, Mode, Preset, Subscriber, Tags, Updates};
 use throttler::time::Span;
+use tokio::task::JoinSet;
 
+use place::place;
 use receiver::{Kind, processor_time, start_receiver};
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -37,32 +41,47 @@ fn main() -> Result<()> {
     let kind = match arguments.next().as_deref() {
         Some("webhooks") => Kind::Webhooks,
         Some("emails") => Kind::Emails,
-        _ => return Err("expected: deliver webhooks|emails COUNT [DIRECTORY]".into()),
+        _ => return Err("expected: deliver webhooks|emails COUNT [DIRECTORY | postgres://…] [INSTANCES]".into()),
     };
     let count: usize = arguments.next().ok_or("expected a COUNT")?.parse()?;
-    let within = arguments.next().map_or_else(std::env::temp_dir, Into::into);
+    let (directory, at) = place(arguments.next())?;
+    let instances: usize = arguments.next().map_or(Ok(1), |text| text.parse())?;
     // Only a second installation fails, and then the first one serves.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let directory = tempfile::tempdir_in(within)?;
+    let databases: Result<Vec<_>> = (0..instances).map(|_| Ok(Database::new(Store::open(&at)?))).collect();
     let received = Arc::new(AtomicU64::new(0));
     let port = start_receiver(kind, Arc::clone(&received))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(measure(kind, count, directory.path(), port, &received))
+    runtime.block_on(measure(kind, count, directory.path(), &databases?, port, &received))
 }
 
-async fn measure(kind: Kind, count: usize, directory: &Path, port: u16, received: &AtomicU64) -> Result<()> {
-    let database = Database::new(Store::open(&directory.join("throttler.db"))?);
+async fn measure(
+    kind: Kind,
+    count: usize,
+    directory: &Path,
+    databases: &[Database],
+    port: u16,
+    received: &AtomicU64,
+) -> Result<()> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    fill(kind, count, directory, port, &database, &clock).await?;
-    let mut deliverer = Deliverer::new(database.clone(), Arc::new(delivery(port)?), Arc::clone(&clock));
+    let database = databases.first().ok_or("expected an instance")?;
+    fill(kind, count, directory, port, database, &clock).await?;
+    let mut delivering = JoinSet::new();
     let (start, processor) = (clock.now(), processor_time()?);
-    deliverer.all().await?;
+    for database in databases {
+        let mut deliverer = Deliverer::new(database.clone(), Arc::new(delivery(port)?), Arc::clone(&clock));
+        delivering.spawn(async move { deliverer.all().await });
+    }
+    while let Some(ended) = delivering.join_next().await {
+        ended??;
+    }
     let elapsed = clock.now().since(start).as_seconds();
     let processor = processor_time()? - processor;
     let arrived = received.load(Ordering::Relaxed);
     let receipts = database.with(|store| store.count_outbox(throttler::store::DeliveryStatus::Delivered, None)).await?;
     println!(
-        "{arrived} arrived, {receipts} receipts in {elapsed:.2} s: {:.0} a second; {:.0} µs of processor time each",
+        "{arrived} arrived, {receipts} receipts in {elapsed:.2} s by {} at once: {:.0} a second; {:.0} µs of processor time each",
+        databases.len(),
         receipts as f64 / elapsed,
         processor * 1e6 / receipts as f64
     );

@@ -7,6 +7,7 @@
 //! `DIRECTORY` (default: the temporary one), or on a server, where it is empty and several instances may decide at once. Interests, limiters and destinations vary. The clock of the pipeline is moved by
 //! hand; what is measured is the system's.
 
+mod place;
 mod receiver;
 
 use std::error::Error;
@@ -21,10 +22,11 @@ use throttler::identity::unlinked::Likeness;
 use throttler::interest::{Interest, Radius, Region};
 use throttler::limiter::{Algorithm, Limit, Policy};
 use throttler::news::{EventRules, FirstRun};
-use throttler::store::{Location, ServerUrl, Store};
+use throttler::store::{Location, Store};
 use throttler::subscriber::{Destination, Excess, Mode, Preset, Subscriber, Tags, Updates};
 use throttler::time::{Span, Timestamp};
 
+use place::place;
 use receiver::{Kind, processor_time, start_receiver};
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -40,18 +42,11 @@ fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let mut number = |default| arguments.next().map_or(Ok(default), |text| text.parse::<usize>());
     let (subscribers, events) = (number(1_000_000)?, number(38)?);
-    let place = arguments.next();
+    // The directory is there until the end.
+    let (_directory, at) = place(arguments.next())?;
     let instances = arguments.next().map_or(Ok(1), |text| text.parse())?;
     // Only a second installation fails, and then the first one serves.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let directory = tempfile::tempdir_in(match &place {
-        Some(place) if !place.contains("://") => place.into(),
-        _ => std::env::temp_dir(),
-    })?;
-    let at = match place {
-        Some(url) if url.contains("://") => Location::from(url.parse::<ServerUrl>()?),
-        _ => Location::from(&directory.path().join("throttler.db")),
-    };
     let received = Arc::new(AtomicU64::new(0));
     let port = start_receiver(Kind::Webhooks, Arc::clone(&received))?;
     let clock = Arc::new(ManualClock::at(SystemClock.now()));

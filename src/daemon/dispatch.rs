@@ -16,16 +16,17 @@ pub enum Dispatched {
     Unconfirmed { event: Box<Event> },
     /// Decided an event for one chunk of subscribers.
     Decided { event: Arc<Event>, chunk: Chunk },
-    /// Asked a subscriber's limiter again on behalf of what was withheld.
-    Asked { subscriber: String, release: Option<Release> },
+    /// Asked some subscribers' limiters again on behalf of what was withheld: their names with what came of it.
+    Asked { asked: Vec<(String, Release)> },
     /// Told an event's newest version to one chunk of those who had been told of it.
     Updated { event: Box<Event>, chunk: UpdateChunk },
     /// Asked a subscriber's limiter again on behalf of an update that waits.
     UpdateAsked { subscriber: String, plan: Option<UpdatePlan> },
 }
 
-/// One step: an event whose time to be confirmed ran out, or else the largest undecided event for its next chunk of subscribers, or else one subscriber of whom something is
-/// withheld and whose limiter may allow a message now, or else, since what is new comes before what has changed, an update.
+/// One step: an event whose time to be confirmed ran out, or else the largest undecided event for its next chunk of subscribers, or
+/// else some subscribers of whom something is withheld and whose limiters may allow a message now, or else, since what is new comes
+/// before what has changed, an update.
 /// `None` when nothing is left to do at `now`.
 ///
 /// # Errors
@@ -40,11 +41,8 @@ pub fn step(store: &mut Store, now: Timestamp) -> Result<Option<Dispatched>, Sto
         })?;
         return Ok(Some(Dispatched::Decided { event: task.event, chunk }));
     }
-    let Some(waking) = store.waking(now)? else { return update(store, now) };
-    let release = store.release(waking.subscriber_key, now, |candidate, held| {
-        plan::release(candidate.subscriber, candidate.limiter, held, now)
-    })?;
-    Ok(Some(Dispatched::Asked { subscriber: waking.name, release }))
+    let asked = store.release(now, |candidate, held| plan::release(candidate.subscriber, candidate.limiter, held, now))?;
+    if asked.is_empty() { update(store, now) } else { Ok(Some(Dispatched::Asked { asked })) }
 }
 
 /// One step of telling what has changed: the largest updated event for its next chunk of those who were told of it, or else

@@ -466,8 +466,12 @@ fn log_dispatched(dispatched: &Dispatched) {
         Dispatched::Unconfirmed { event } => {
             tracing::warn!(target: DISPATCH, event = %event.id, "not confirmed in time, so told unconfirmed: {}", event.title());
         }
-        Dispatched::Asked { subscriber, release: Some(Release::Now { reason, .. }) } => {
-            tracing::info!(target: DISPATCH, subscriber, "{reason}");
+        Dispatched::Asked { asked } => {
+            for (subscriber, release) in asked {
+                if let Release::Now { reason, .. } = release {
+                    tracing::info!(target: DISPATCH, subscriber, "{reason}");
+                }
+            }
         }
         Dispatched::Updated { event, chunk } => {
             for (subscriber, plan) in &chunk.decided {
@@ -486,7 +490,7 @@ fn log_dispatched(dispatched: &Dispatched) {
         Dispatched::UpdateAsked { subscriber, plan: Some(plan) } if plan.message.is_some() => {
             tracing::info!(target: DISPATCH, subscriber, "an update that waited is told: {}", plan.reason);
         }
-        Dispatched::Asked { .. } | Dispatched::UpdateAsked { .. } => {}
+        Dispatched::UpdateAsked { .. } => {}
     }
 }
 

@@ -5,21 +5,19 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::messages::{Addressed, Writer};
-use super::rows::{At, Json, Word, optional_at};
+use super::rows::{At, Json};
 use super::shared::{self, Nudge, Share};
 use super::sql::{self, Batch, OptionalExtension, Transaction, params};
-use super::subscribers::{SharedParts, StoredSubscriber, SubscriberKey, column, read_limiter, read_subscriber};
+use super::subscribers::{SharedParts, StoredSubscriber, SubscriberKey, column, read_limiter};
 use super::{Store, StoreError, queries, step};
 use crate::event::Event;
 use crate::limiter::{Algorithm, Limiter};
-use crate::plan::{Held, Outcome, Plan, Release};
-use crate::subscriber::{Standing, Subscriber};
+use crate::plan::{Outcome, Plan};
+use crate::subscriber::Subscriber;
 use crate::time::Timestamp;
 
 /// Subscribers that one transaction decides on. Small enough that nothing else waits long, large enough to spread the sync.
 pub(super) const CHUNK: i64 = 4_000;
-/// What is held for one subscriber and told in one go; more waits for the next message.
-const MAX_HELD: i64 = 10_000;
 
 /// An event on which subscribers are still to be asked.
 #[derive(Clone, Debug)]
@@ -54,13 +52,6 @@ pub struct Chunk {
     pub undecided: Vec<(String, String)>,
     /// Whether subscribers are left for another chunk.
     pub more: bool,
-}
-
-/// A subscriber of whom something is withheld and whose limiter may allow a message now.
-#[derive(Debug)]
-pub struct Waking {
-    pub subscriber_key: SubscriberKey,
-    pub name: String,
 }
 
 impl Store {
@@ -163,76 +154,6 @@ impl Store {
             shared::close_event(&self.connection, task)?;
         }
         Ok(chunk)
-    }
-
-    /// The active subscriber to ask again now on behalf of what is withheld: the one that has been due the longest.
-    ///
-    /// # Errors
-    /// [`StoreError::Sql`] if the database cannot be read.
-    pub fn waking(&self, now: Timestamp) -> Result<Option<Waking>, StoreError> {
-        let waking = self.connection.prepare_cached(queries::WAKING).and_then(|mut statement| {
-            statement
-                .query_row([At(now)], |row| Ok(Waking { subscriber_key: SubscriberKey(row.get(0)?), name: row.get(1)? }))
-                .optional()
-        });
-        waking.map_err(step("find who may be told of what was withheld"))
-    }
-
-    /// Tells one subscriber of what was withheld, as far as `release` says that the limiter allows.
-    ///
-    /// # Errors
-    /// [`StoreError`] if the database cannot be read or written; nothing is told then.
-    pub fn release(
-        &mut self,
-        key: SubscriberKey,
-        now: Timestamp,
-        release: impl FnOnce(Candidate<'_>, &[Held]) -> Release,
-    ) -> Result<Option<Release>, StoreError> {
-        let begin = self.connection.begin();
-        let transaction = begin.map_err(step("begin telling of what was withheld"))?;
-        let Some(stored) = read_subscriber(&transaction, key)?.filter(|stored| stored.standing == Standing::Active) else {
-            return Ok(None);
-        };
-        let (event_keys, held) = read_held(&transaction, key)?;
-        let Ok(limiter) = stored.limiter else {
-            // Whoever shows the subscriber sees the fault; asking again and again would not mend it.
-            set_wake(&transaction, key, None)?;
-            transaction.commit().map_err(step("commit what was told"))?;
-            return Ok(None);
-        };
-        let mut limiter = carried(limiter, &stored.subscriber, now);
-        let released = if held.is_empty() {
-            Release::Never
-        } else {
-            release(Candidate { subscriber: &stored.subscriber, limiter: &mut limiter }, &held)
-        };
-        let wake_at = match &released {
-            Release::Now { message, outcome, reason, held: told } => {
-                let keys: Vec<i64> = told.iter().map(|&at| event_keys[at]).collect();
-                let first = keys.iter().min().copied().unwrap_or_default();
-                let ending = if *outcome == Outcome::Digested { "-digest" } else { "" };
-                let to = Addressed { key, subscriber: &stored.subscriber, event_key: first, ending };
-                let delivery = Writer::new(&transaction, &self.installation).write_only(to, message, now)?;
-                write_told(&transaction, key, &keys, *outcome, reason, delivery)?;
-                (told.len() < held.len()).then_some(now)
-            }
-            Release::Later(at) => Some(*at),
-            Release::Never => None,
-        };
-        write_limiter(&transaction, key, &limiter)?;
-        set_wake(&transaction, key, wake_at)?;
-        transaction.commit().map_err(step("commit what was told"))?;
-        Ok(Some(released))
-    }
-
-    /// The next instant at which [`Store::waking`] finds somebody.
-    ///
-    /// # Errors
-    /// [`StoreError::Sql`] if the database cannot be read.
-    pub fn next_wake(&self) -> Result<Option<Timestamp>, StoreError> {
-        self.connection
-            .query_row(queries::NEXT_WAKE, [], |row| optional_at(row, "at"))
-            .map_err(step("find who is to be told next"))
     }
 }
 
@@ -383,46 +304,14 @@ fn write_undecided(
     done.map(|_| ()).map_err(step("record that nothing was decided"))
 }
 
+/// Writes a limiter's state, whether there was one before or not.
+pub(super) const WRITE_LIMITER: &str = "INSERT INTO limiters (subscriber_key, state) VALUES (?1, ?2)
+    ON CONFLICT (subscriber_key) DO UPDATE SET state = excluded.state";
+
 pub(super) fn write_limiter(transaction: &Transaction<'_>, key: SubscriberKey, limiter: &Limiter) -> Result<(), StoreError> {
-    let sql = "INSERT INTO limiters (subscriber_key, state) VALUES (?1, ?2)
-               ON CONFLICT (subscriber_key) DO UPDATE SET state = excluded.state";
-    let done = transaction.prepare_cached(sql).and_then(|mut statement| statement.execute(params![key.0, limiter.to_bytes()]));
+    let done =
+        transaction.prepare_cached(WRITE_LIMITER).and_then(|mut statement| statement.execute(params![key.0, limiter.to_bytes()]));
     done.map(|_| ()).map_err(step("write a limiter's state"))
-}
-
-fn set_wake(transaction: &Transaction<'_>, key: SubscriberKey, wake_at: Option<Timestamp>) -> Result<(), StoreError> {
-    let sql = "UPDATE subscribers SET wake_at = ?2 WHERE subscriber_key = ?1";
-    let done = transaction.prepare_cached(sql).and_then(|mut statement| statement.execute(params![key.0, wake_at.map(At)]));
-    done.map(|_| ()).map_err(step("write when to ask a limiter again"))
-}
-
-fn read_held(transaction: &Transaction<'_>, key: SubscriberKey) -> Result<(Vec<i64>, Vec<Held>), StoreError> {
-    let read = || -> sql::Result<Vec<(i64, Held)>> {
-        let mut statement = transaction.prepare_cached(queries::HELD)?;
-        let rows = statement.query_map(params![key.0, MAX_HELD], |row| {
-            let (event, withheld_at) = (row.get::<_, Json<Event>>(1)?.0, row.get::<_, At>(2)?.0);
-            Ok((row.get(0)?, Held { event, withheld_at, quiet: row.get(3)?, unconfirmed: row.get(4)? }))
-        })?;
-        rows.collect()
-    };
-    Ok(read().map_err(step("read what was withheld"))?.into_iter().unzip())
-}
-
-fn write_told(
-    transaction: &Transaction<'_>,
-    key: SubscriberKey,
-    event_keys: &[i64],
-    outcome: Outcome,
-    reason: &str,
-    delivery: i64,
-) -> Result<(), StoreError> {
-    let sql = "UPDATE decisions SET outcome = ?3, reason = reason || '; ' || ?4, delivery_key = ?5
-               WHERE event_key = ?1 AND subscriber_key = ?2";
-    let mut update = transaction.prepare_cached(sql).map_err(step("record what was told"))?;
-    for event_key in event_keys {
-        update.execute(params![event_key, key.0, Word(outcome), reason, delivery]).map_err(step("record what was told"))?;
-    }
-    Ok(())
 }
 
 impl StoredSubscriber {

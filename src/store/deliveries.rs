@@ -2,7 +2,7 @@
 //! each attempt; many rows in one transaction.
 
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashSet};
 
 use serde::Deserialize;
 
@@ -60,6 +60,13 @@ pub struct Claim<'a> {
     pub most: usize,
     pub lease: Span,
     pub now: Timestamp,
+}
+
+impl Claim<'_> {
+    /// When the lease ends.
+    fn until(&self) -> Timestamp {
+        self.now.plus(self.lease)
+    }
 }
 
 /// How much may leave by which lane, while places are given out, the first of all first.
@@ -144,17 +151,16 @@ impl Store {
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be read.
     pub fn called_back(&self, owner: &str, delivery_keys: &[i64]) -> Result<Vec<i64>, StoreError> {
-        let read = || -> sql::Result<Vec<i64>> {
+        if delivery_keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let read = || -> sql::Result<HashSet<i64>> {
             let mut look = self.connection.prepare_cached(queries::STILL_CLAIMED)?;
-            let mut gone = Vec::new();
-            for key in delivery_keys {
-                if !look.exists(params![key, owner])? {
-                    gone.push(*key);
-                }
-            }
-            Ok(gone)
+            let still_claimed = look.query_map([owner], |row| row.get(0))?;
+            still_claimed.collect()
         };
-        read().map_err(step("look whether deliveries are still to be attempted"))
+        let still_claimed = read().map_err(step("look whether deliveries are still to be attempted"))?;
+        Ok(delivery_keys.iter().copied().filter(|key| !still_claimed.contains(key)).collect())
     }
 
     /// Gives up what waits for a channel since before `before`, except for paused or disabled subscribers: how many.
@@ -271,16 +277,18 @@ fn claim_within(
 fn claim_places(transaction: &Transaction<'_>, claim: Claim<'_>, places: Vec<Place>) -> Result<Vec<Claimed>, StoreError> {
     let (mut claimed, mut messages) = (Vec::with_capacity(places.len()), Reader::default());
     let mut read = transaction.prepare_cached(queries::CLAIMED).map_err(step("read a due delivery"))?;
+    let mut leases = transaction.batch(&lease_sql(Letters::Outbox)).map_err(step("lease deliveries"))?;
     for place in places {
         let found = read.query_row([place.delivery_key], |row| Ok(claimed_from_row(row, place, &mut messages)));
         match found.map_err(step("read a due delivery"))? {
             Ok(found) => {
-                lease(transaction, Letters::Outbox, found.delivery_key, claim)?;
+                leases.add(params![found.delivery_key, claim.owner, At(claim.until())]).map_err(step("lease a delivery"))?;
                 claimed.push(found);
             }
             Err(fault) => bury(transaction, place.delivery_key, &fault, claim.now)?,
         }
     }
+    leases.finish().map_err(step("lease deliveries"))?;
     Ok(claimed)
 }
 
@@ -312,15 +320,17 @@ pub(super) fn take_back_leases(transaction: &Transaction<'_>, letters: Letters, 
     taken_back.map_err(step("take back leases that ran out"))
 }
 
-pub(super) fn lease(transaction: &Transaction<'_>, letters: Letters, key: i64, claim: Claim<'_>) -> Result<(), StoreError> {
-    let sql = format!(
+fn lease_sql(letters: Letters) -> String {
+    format!(
         "UPDATE {} SET status = 'leased', lease_owner = ?2, lease_until = ?3, attempts = attempts + 1 WHERE delivery_key = ?1",
         letters.table()
-    );
-    let leased = transaction
-        .prepare_cached(&sql)
-        .and_then(|mut statement| statement.execute(params![key, claim.owner, At(claim.now.plus(claim.lease))]));
-    leased.map(|_| ()).map_err(step("lease a delivery"))
+    )
+}
+
+pub(super) fn lease(transaction: &Transaction<'_>, letters: Letters, key: i64, claim: Claim<'_>) -> Result<(), StoreError> {
+    let mut leases = transaction.batch(&lease_sql(letters)).map_err(step("lease a delivery"))?;
+    leases.add(params![key, claim.owner, At(claim.until())]).map_err(step("lease a delivery"))?;
+    leases.finish().map_err(step("lease a delivery"))
 }
 
 /// Records what became of one attempt: whether the lease was still this owner's.
@@ -430,8 +440,16 @@ fn settle_within(
     settled: &[(i64, Settlement)],
     now: Timestamp,
 ) -> Result<(), StoreError> {
+    let delivered_sql = "UPDATE outbox
+        SET status = 'delivered', detail = ?2, settled_at = ?3, lease_owner = NULL, lease_until = NULL
+        WHERE delivery_key = ?1 AND status = 'leased' AND lease_owner = ?4";
+    let mut delivered = transaction.batch(delivered_sql).map_err(step("settle deliveries"))?;
     for one in settled {
         let (delivery_key, settlement) = one;
+        if let Settlement::Delivered { detail } = settlement {
+            delivered.add(params![delivery_key, detail, At(now), owner]).map_err(step("settle a delivery"))?;
+            continue;
+        }
         let was_ours = settle_one(transaction, Letters::Outbox, owner, one, now)?;
         if let Settlement::Retry { .. } | Settlement::GivenBack = settlement {
             // Whoever left while the attempt was under way gets no further one.
@@ -449,7 +467,7 @@ fn settle_within(
                 .map_err(step("disable a subscriber"))?;
         }
     }
-    Ok(())
+    delivered.finish().map_err(step("settle deliveries"))
 }
 
 /// Makes a message due as if it had not been leased: whether the lease was still this owner's.

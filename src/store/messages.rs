@@ -53,8 +53,9 @@ pub(super) struct Writer<'t> {
     installation: &'t str,
     content: Option<(i64, Content, i64)>,
     terms: HashMap<String, Vec<(Rate, u64, i64)>>,
-    /// Prepared at the first message in pieces.
-    outbox: Option<NumberedBatch<'t>>,
+    /// Those in pieces and the others, each prepared at the first.
+    pieces: Option<NumberedBatch<'t>>,
+    wholes: Option<NumberedBatch<'t>>,
 }
 
 /// Of an [`Explanation`] what is the limit's.
@@ -77,7 +78,7 @@ struct Whole<'a> {
 
 impl<'t> Writer<'t> {
     pub fn new(transaction: &'t Connection, installation: &'t str) -> Writer<'t> {
-        Writer { transaction, installation, content: None, terms: HashMap::new(), outbox: None }
+        Writer { transaction, installation, content: None, terms: HashMap::new(), pieces: None, wholes: None }
     }
 
     /// Puts a message into the outbox: its key.
@@ -107,11 +108,7 @@ impl<'t> Writer<'t> {
                     "INSERT INTO outbox (event_key, subscriber_key, alert_id, channel, magnitude, content_key, terms_key, reason,
                                                remaining, retry_at, reset_at, created_at, due_at, status)
                            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 'due')";
-                let outbox = match &mut self.outbox {
-                    Some(outbox) => outbox,
-                    none => none.insert(self.transaction.numbered_batch(sql, "outbox", "delivery_key")?),
-                };
-                outbox.add(params![
+                prepared(&mut self.pieces, self.transaction, sql)?.add(params![
                     to.event_key,
                     to.key.0,
                     id,
@@ -132,7 +129,7 @@ impl<'t> Writer<'t> {
                            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'due')";
                 let alert = Json(&whole);
                 let row = params![to.event_key, to.key.0, id, lane.as_str(), magnitude, alert, at, due_at];
-                self.transaction.insert(sql, row, "delivery_key")
+                prepared(&mut self.wholes, self.transaction, sql)?.add(row)
             }
         }
     }
@@ -146,7 +143,8 @@ impl<'t> Writer<'t> {
 
     /// All that was put into the outbox is there, if the transaction is committed.
     pub fn finish(self) -> Result<(), StoreError> {
-        self.outbox.map_or(Ok(()), NumberedBatch::finish).map_err(step("write alerts to the outbox"))
+        let batches = [self.pieces, self.wholes];
+        batches.into_iter().flatten().try_for_each(NumberedBatch::finish).map_err(step("write alerts to the outbox"))
     }
 
     /// The row of this content, which is mostly that of the message before.
@@ -191,6 +189,18 @@ impl<'t> Writer<'t> {
         };
         self.terms.entry(terms.promise).or_default().push((*rate, *burst, key));
         Ok(key)
+    }
+}
+
+/// Rows of the outbox, from the first on.
+fn prepared<'b, 't>(
+    batch: &'b mut Option<NumberedBatch<'t>>,
+    transaction: &'t Connection,
+    sql: &str,
+) -> sql::Result<&'b mut NumberedBatch<'t>> {
+    match batch {
+        Some(batch) => Ok(batch),
+        none => Ok(none.insert(transaction.numbered_batch(sql, "outbox", "delivery_key")?)),
     }
 }
 

@@ -90,9 +90,9 @@ pub(super) const JOINED_WITH: &str = "SELECT d.event_key, d.body, e.body, d.dupl
     FROM events AS d CROSS JOIN events AS e ON e.event_key = d.duplicate_of
     WHERE d.duplicate_of IS NOT NULL AND (d.event_key = ?1 OR d.duplicate_of = ?1)";
 
-/// Who may be told now of what was withheld.
-pub(super) const WAKING: &str = "SELECT subscriber_key, name FROM subscribers
-    WHERE wake_at <= ?1 AND standing = 'active' AND removed_at IS NULL ORDER BY wake_at LIMIT 1";
+/// Those who may be told now of what was withheld.
+pub(super) const WAKING: &str =
+    concat!(with_limiters!(), " WHERE wake_at <= ?1 AND standing = 'active' AND removed_at IS NULL ORDER BY wake_at LIMIT ?2");
 
 /// An event whose time to be confirmed has run out.
 pub(super) const TO_CONFIRM: &str = "SELECT event_key, body FROM events WHERE confirm_by <= ?1 ORDER BY confirm_by LIMIT 1";
@@ -153,12 +153,21 @@ pub(super) const HELD: &str =
 /// The next channel for which something waits.
 pub(super) const NEXT_CHANNEL: &str = "SELECT channel FROM outbox WHERE status = 'due' AND channel > ?1 ORDER BY channel LIMIT 1";
 
-/// What is due by a channel, the largest first. The subscriber of each is found by its number alone: joined, a server without
-/// statistics, as one that was just filled is, would look for it among all that are active.
-pub(super) const DUE: &str = "SELECT o.delivery_key, o.magnitude, o.due_at FROM outbox AS o
-    WHERE o.channel = :channel AND o.status = 'due' AND o.due_at <= :now
-      AND (SELECT s.standing = 'active' AND s.removed_at IS NULL FROM subscribers AS s WHERE s.subscriber_key = o.subscriber_key)
-    ORDER BY o.magnitude DESC NULLS LAST, o.due_at LIMIT :most/*+ FOR UPDATE OF o SKIP LOCKED*/";
+/// Whether the subscriber of a message `o` gets messages. Asked of each by its key: a server that knows nothing of a new table yet
+/// takes active subscribers for few, and would go through all of them for each message.
+macro_rules! gets_messages {
+    () => {
+        "(SELECT s.standing = 'active' AND s.removed_at IS NULL FROM subscribers AS s WHERE s.subscriber_key = o.subscriber_key)"
+    };
+}
+
+/// What is due by a channel, the largest first.
+pub(super) const DUE: &str = concat!(
+    "SELECT o.delivery_key, o.magnitude, o.due_at FROM outbox AS o
+    WHERE o.channel = :channel AND o.status = 'due' AND o.due_at <= :now AND ",
+    gets_messages!(),
+    " ORDER BY o.magnitude DESC NULLS LAST, o.due_at LIMIT :most/*+ FOR UPDATE OF o SKIP LOCKED*/"
+);
 
 /// All that is needed to attempt a delivery.
 pub(super) const CLAIMED: &str = concat!(
@@ -173,10 +182,13 @@ pub(super) const CLAIMED: &str = concat!(
     "WHERE o.delivery_key = ?1"
 );
 
-/// Whether a claimed delivery is still its owner's and its subscriber's to get.
-pub(super) const STILL_CLAIMED: &str = "SELECT 1 FROM outbox AS o
-    WHERE o.delivery_key = ?1 AND o.status = 'leased' AND o.lease_owner = ?2
-      AND (SELECT s.standing = 'active' AND s.removed_at IS NULL FROM subscribers AS s WHERE s.subscriber_key = o.subscriber_key)";
+/// The claimed deliveries that are still their owner's and their subscribers' to get. A lease always has an end.
+pub(super) const STILL_CLAIMED: &str = concat!(
+    "SELECT o.delivery_key FROM outbox AS o
+    WHERE o.status = 'leased' AND o.lease_until > 0 AND o.lease_owner = ?1 AND ",
+    gets_messages!()
+);
+
 /// What is still to be done: events, messages; and active subscribers.
 pub(super) const BACKLOG: &str = "SELECT
     (SELECT count(*) FROM events WHERE dispatch_from IS NOT NULL),

@@ -328,16 +328,20 @@ fn by_name(connection: &Connection, name: &SubscriberName) -> Result<StoredSubsc
     found.map_err(step("read a subscriber"))?.ok_or_else(|| StoreError::NoSubscriber(name.to_string()))
 }
 
-pub(super) fn read_subscriber(transaction: &Transaction<'_>, key: SubscriberKey) -> Result<Option<StoredSubscriber>, StoreError> {
+/// The subscriber's row, and what could be read of it.
+pub(super) fn read_as_stored(
+    transaction: &Transaction<'_>,
+    key: SubscriberKey,
+) -> Result<Option<sql::Result<StoredSubscriber>>, StoreError> {
     let sql = concat!(with_limiters!(), " WHERE s.subscriber_key = ?1 AND removed_at IS NULL");
-    let found = transaction
-        .prepare_cached(sql)
-        .and_then(|mut statement| statement.query_row([key.0], StoredSubscriber::from_row).optional());
+    let read = |row: &Row<'_>| Ok(StoredSubscriber::from_row(row));
+    let found = transaction.prepare_cached(sql).and_then(|mut statement| statement.query_row([key.0], read).optional());
     found.map_err(step("read a subscriber"))
 }
 
 pub(super) fn read_limiter(transaction: &Transaction<'_>, key: SubscriberKey) -> Result<Option<Limiter>, StoreError> {
-    let Some(stored) = read_subscriber(transaction, key)? else { return Ok(None) };
+    let found = read_as_stored(transaction, key)?.transpose().map_err(step("read a subscriber"))?;
+    let Some(stored) = found else { return Ok(None) };
     let what = || format!("the limiter of subscriber '{}'", stored.subscriber.name);
     stored.limiter.map_err(|fault| StoreError::Row { what: what(), fault })
 }

@@ -5,7 +5,7 @@ use super::decisions::{CHUNK, Candidate, carried, write_limiter};
 use super::messages::{Addressed, Writer};
 use super::rows::{At, Json, Word};
 use super::sql::{self, Connection, OptionalExtension, Transaction, named_params, params};
-use super::subscribers::{StoredSubscriber, SubscriberKey, read_subscriber};
+use super::subscribers::{StoredSubscriber, SubscriberKey, read_as_stored};
 use super::{Store, StoreError, queries, step};
 use crate::alert::First;
 use crate::event::Event;
@@ -136,8 +136,10 @@ impl Store {
     ) -> Result<Option<UpdatePlan>, StoreError> {
         let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin telling of an update that waited"))?;
-        let Some(stored) = read_subscriber(&transaction, key)?.filter(|stored| stored.standing == Standing::Active) else {
-            return Ok(None);
+        let stored = match read_as_stored(&transaction, key)? {
+            Some(Ok(stored)) if stored.standing == Standing::Active => Some(stored),
+            None | Some(Ok(_)) => return Ok(None),
+            Some(Err(_)) => None,
         };
         let waiting: Option<(i64, Event, Timestamp)> = transaction
             .prepare_cached(queries::LARGEST_WAITING_UPDATE)
@@ -146,9 +148,10 @@ impl Store {
                 statement.query_row([key.0], read).optional()
             })
             .map_err(step("read the updates that wait"))?;
-        // Whoever shows the subscriber sees the fault of a limiter; asking again and again would not mend it.
+        // Whoever shows the subscriber sees the fault of its row; asking again and again would not mend it.
         let (mut told, mut wake_at) = (None, None);
-        if let (Some((event_key, event, revision)), Ok(_)) = (&waiting, &stored.limiter) {
+        let readable = stored.filter(|stored| stored.limiter.is_ok());
+        if let (Some((event_key, event, revision)), Some(stored)) = (&waiting, readable) {
             let version = Version { event_key: *event_key, event, revision: *revision, subscriber: key };
             told = version.tell(&transaction, stored, &self.installation, now, &mut decide)?.and_then(Result::ok);
             wake_at = match &told {

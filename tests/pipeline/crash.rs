@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use throttler::clock::Clock;
-use throttler::daemon::dispatch;
 use throttler::limiter::Algorithm;
 use throttler::store::{Claim, Settlement};
 use throttler::subscriber::{Excess, Updates};
@@ -20,8 +19,7 @@ async fn settle(run: &mut Run) {
             continue;
         }
         loop {
-            let (database, now) = (run.rig.parts().database.clone(), run.rig.clock.now());
-            let more = database.with(move |store| dispatch::step(store, now)).await.expect("a step of dispatch").is_some();
+            let more = run.rig.step().await.is_some();
             if run.crashed().await {
                 continue 'again;
             }
@@ -172,8 +170,7 @@ async fn a_crash_between_two_chunks_of_subscribers_goes_on_where_it_stopped() {
     rig.pass(1);
     rig.show(&[Quake::new(&rig, "us1", 5.5, 60)]);
     rig.poll().await;
-    let (database, now) = (rig.parts().database.clone(), rig.clock.now());
-    database.with(move |store| dispatch::step(store, now)).await.expect("one chunk");
+    rig.step().await.expect("one chunk");
     let decided = rig.number("SELECT count(*) FROM decisions");
     assert!(0 < decided && decided < 4_100, "{decided}");
     rig.restart().await;

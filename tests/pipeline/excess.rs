@@ -1,8 +1,9 @@
 //! What becomes of what the limiter refuses: digest, delay, drop; and what passes all the same.
 
 use throttler::clock::Clock;
+use throttler::daemon::Dispatched;
 use throttler::limiter::{Algorithm, CostStep, Reserve};
-use throttler::plan::Outcome;
+use throttler::plan::{Outcome, Release};
 use throttler::subscriber::{Excess, Mode, Subscriber};
 
 use crate::rig::{HOUR, MINUTE, Quake, Rig, limit, magnitude, mailed, name};
@@ -264,22 +265,69 @@ async fn a_row_that_cannot_be_read_holds_up_no_other() {
     assert!(detail.starts_with("it cannot be read in the database: "), "{detail}");
 }
 
+/// With a limit of one message an hour, and what is refused told in digests.
+fn digesting(who: &str) -> Subscriber {
+    let mut subscriber = mailed(who);
+    subscriber.excess = Excess::Digest;
+    subscriber.policy.limit = limit(Algorithm::SlidingLog, "1/h", None);
+    subscriber
+}
+
 #[tokio::test]
-async fn digest_of_a_spoilt_limiter_stops_nobody_elses() {
+async fn digest_of_a_spoilt_row_stops_nobody_elses() {
+    for spoil in [
+        "UPDATE limiters SET state = x'FF' WHERE subscriber_key = 1",
+        "UPDATE subscribers SET settings = '{}' WHERE subscriber_key = 1",
+    ] {
+        let mut rig = Rig::fresh().await;
+        rig.add(&[digesting("anna"), digesting("bruno")]);
+        rig.poll().await;
+        rig.pass(1);
+        one_by_one(&mut rig, 0, &[5.0, 5.1]).await;
+        rig.run(spoil);
+        rig.pass(HOUR);
+        rig.settle().await;
+        assert_eq!(rig.outcomes("anna"), ["us0 alerted", "us1 pending"], "{spoil}");
+        assert_eq!(rig.outcomes("bruno"), ["us0 alerted", "us1 digested"], "{spoil}");
+    }
+}
+
+#[tokio::test]
+async fn digests_that_fall_due_together_go_some_hundreds_at_once_and_a_new_event_in_between() {
     let mut rig = Rig::fresh().await;
-    let digesting = |who: &str| {
-        let mut subscriber = mailed(who);
-        subscriber.excess = Excess::Digest;
-        subscriber.policy.limit = limit(Algorithm::SlidingLog, "1/h", None);
-        subscriber
-    };
-    rig.add(&[digesting("anna"), digesting("bruno")]);
+    let names: Vec<_> = (0..1_100).map(|at| format!("s{at}")).collect();
+    rig.add(&names.iter().map(|who| digesting(who)).collect::<Vec<_>>());
     rig.poll().await;
     rig.pass(1);
-    one_by_one(&mut rig, 0, &[5.0, 5.1]).await;
-    rig.run("UPDATE limiters SET state = x'FF' WHERE subscriber_key = 1");
+    for quake in [Quake::new(&rig, "us0", 5.0, 1), Quake::new(&rig, "us1", 5.1, 1)] {
+        rig.show(&[quake]);
+        rig.poll().await;
+        rig.dispatch().await;
+    }
     rig.pass(HOUR);
-    rig.settle().await;
-    assert_eq!(rig.outcomes("anna"), ["us0 alerted", "us1 pending"]);
-    assert_eq!(rig.outcomes("bruno"), ["us0 alerted", "us1 digested"]);
+    let first = rig.step().await.expect("a step");
+    let Dispatched::Asked { asked } = first else { panic!("{first:?}") };
+    assert_eq!((asked.len(), rig.number("SELECT count(*) FROM decisions WHERE outcome = 'digested'")), (500, 500));
+    assert!(asked.iter().all(|(_, release)| matches!(release, Release::Now { .. })), "{asked:?}");
+    rig.show(&[Quake::new(&rig, "us2", 5.2, 1)]);
+    rig.poll().await;
+    let next = rig.step().await.expect("a step");
+    assert!(matches!(next, Dispatched::Decided { .. }), "{next:?}");
+    let counts: Vec<_> = rig.dispatch().await.iter().map(count_of_asked).collect();
+    assert_eq!(counts, [500, 100]);
+    // The others heard of the new one instead, and of all the rest an hour later.
+    assert_eq!(rig.number("SELECT count(*) FROM decisions WHERE outcome = 'digested'"), 500);
+    assert_eq!(rig.number("SELECT count(*) FROM decisions WHERE outcome = 'alerted'"), 1_100 + 600);
+    rig.pass(HOUR);
+    rig.dispatch().await;
+    assert_eq!(rig.number("SELECT count(*) FROM outbox WHERE alert_id LIKE '%-digest'"), 500 + 1_100);
+    assert_eq!(rig.number("SELECT count(*) FROM decisions WHERE outcome = 'digested'"), 500 + 600 + 500);
+    rig.check_books();
+}
+
+fn count_of_asked(step: &Dispatched) -> usize {
+    match step {
+        Dispatched::Asked { asked } => asked.len(),
+        _ => 0,
+    }
 }

@@ -333,17 +333,19 @@ impl Rig {
         self.parts().ingester.poll().await.expect("the feed is read").unwrap_or_default()
     }
 
+    /// The next step of deciding; nothing if nothing is left to decide now.
+    pub async fn step(&mut self) -> Option<Dispatched> {
+        let (database, now) = (self.parts().database.clone(), self.clock.now());
+        database.with(move |store| dispatch::step(store, now)).await.expect("a step of dispatch")
+    }
+
     /// All that is left to decide now.
     pub async fn dispatch(&mut self) -> Vec<Dispatched> {
-        let (database, clock) = (self.parts().database.clone(), Arc::clone(&self.clock));
         let mut steps = Vec::new();
-        loop {
-            let now = clock.now();
-            match database.with(move |store| dispatch::step(store, now)).await.expect("a step of dispatch") {
-                Some(step) => steps.push(step),
-                None => return steps,
-            }
+        while let Some(step) = self.step().await {
+            steps.push(step);
         }
+        steps
     }
 
     pub async fn deliver(&mut self) {

@@ -156,6 +156,29 @@ async fn an_update_costs_one_and_one_that_is_refused_waits_and_tells_the_newest(
 }
 
 #[tokio::test]
+async fn an_update_that_waits_for_a_row_that_cannot_be_read_stops_nobody_elses() {
+    let mut rig = Rig::fresh().await;
+    let told_of_all = |who: &str| {
+        let mut subscriber = rig.hooked(who);
+        subscriber.updates = Updates::All;
+        subscriber.excess = Excess::Digest;
+        subscriber.policy.limit = limit(Algorithm::SlidingLog, "1/h", None);
+        subscriber
+    };
+    rig.add(&[told_of_all("anna"), told_of_all("bruno")]);
+    rig.poll().await;
+    rig.pass(MINUTE);
+    let quake = Quake::new(&rig, "us1", 5.2, MINUTE);
+    rig.see(std::slice::from_ref(&quake)).await;
+    then(&mut rig, &quake.revised(5.9)).await;
+    assert_eq!(updates(&rig), ["update waiting"; 2]);
+    rig.run("UPDATE subscribers SET settings = '{}' WHERE name = 'anna'");
+    rig.pass(HOUR);
+    rig.settle().await;
+    assert_eq!((rig.hooks("anna").len(), rig.hooks("bruno").len()), (1, 2));
+}
+
+#[tokio::test]
 async fn new_events_come_before_updates_that_wait_and_what_reverts_is_not_told() {
     let mut rig = with(Updates::Major, |anna| {
         anna.excess = Excess::Digest;

@@ -32,24 +32,26 @@ pub(super) fn heading(subscribers: &[Subscriber]) -> String {
     format!("Three subscribers to earthquakes of M 5.0 or more:\n{}\n", output::pairs(&rows))
 }
 
-/// One step of dispatch in a line; nothing for a limiter that only was asked too early.
-pub(super) fn line(now: Timestamp, dispatched: &Dispatched) -> Option<String> {
+/// One step of dispatch in lines; nothing for a limiter that only was asked too early.
+pub(super) fn lines(now: Timestamp, dispatched: &Dispatched) -> Vec<String> {
     let at = &now.to_string()[..19];
     match dispatched {
         Dispatched::Decided { event, chunk } => {
             let magnitude = event.magnitude.map_or_else(|| "?".to_owned(), |m| m.to_string());
             let place: String = event.place.chars().take(44).collect();
             let decided: Vec<_> = chunk.decided.iter().map(|(name, plan)| format!("{name} {:<9}", word(now, plan))).collect();
-            Some(format!("{at}  M {magnitude:<4}  {place:<44}  {}\n", decided.join("  ").trim_end()))
+            vec![format!("{at}  M {magnitude:<4}  {place:<44}  {}\n", decided.join("  ").trim_end())]
         }
-        Dispatched::Asked { subscriber, release: Some(Release::Now { reason, .. }) } => {
-            Some(format!("{at}  {:<6}  {:<44}  {subscriber} {reason}\n", "", "the limit allows a message again"))
+        Dispatched::Asked { asked } => {
+            let told = asked.iter().filter_map(|(name, release)| match release {
+                Release::Now { reason, .. } => Some((name, reason)),
+                Release::Later(_) | Release::Never => None,
+            });
+            told.map(|(name, reason)| format!("{at}  {:<6}  {:<44}  {name} {reason}\n", "", "the limit allows a message again"))
+                .collect()
         }
         // The catalogue of the demo tells of every quake once, as it was in the end.
-        Dispatched::Unconfirmed { .. }
-        | Dispatched::Asked { .. }
-        | Dispatched::Updated { .. }
-        | Dispatched::UpdateAsked { .. } => None,
+        Dispatched::Unconfirmed { .. } | Dispatched::Updated { .. } | Dispatched::UpdateAsked { .. } => Vec::new(),
     }
 }
 

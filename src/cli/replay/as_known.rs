@@ -156,12 +156,10 @@ impl Course {
         while let Some(step) = dispatch::step(&mut self.store, now)? {
             match step {
                 Dispatched::Decided { event, chunk } => self.decided(&event, &chunk.decided, now),
-                Dispatched::Asked { subscriber, release: Some(release) } => self.released(&subscriber, &release),
+                Dispatched::Asked { asked } => asked.iter().for_each(|(name, release)| self.released(name, release)),
                 Dispatched::Updated { chunk, .. } => chunk.decided.iter().for_each(|(name, plan)| self.updated(name, plan)),
                 Dispatched::UpdateAsked { subscriber, plan: Some(plan) } => self.updated(&subscriber, &plan),
-                Dispatched::Unconfirmed { .. }
-                | Dispatched::Asked { release: None, .. }
-                | Dispatched::UpdateAsked { plan: None, .. } => {}
+                Dispatched::Unconfirmed { .. } | Dispatched::UpdateAsked { plan: None, .. } => {}
             }
         }
         Ok(())
