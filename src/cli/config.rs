@@ -111,7 +111,10 @@ fn check(global: &Global, notify: bool) -> Result<(), Failure> {
         ("notices", operator.as_ref().map_or_else(|| "none: the log tells the operator".to_owned(), notices)),
     ];
     let limits = egress.limits.iter().enumerate();
-    rows.extend(limits.map(|(at, limit)| (if at == 0 { "limits" } else { "" }, limits::told(limit))));
+    for (at, limit) in limits {
+        rows.push((if at == 0 { "limits" } else { "" }, limits::told(limit)));
+        rows.extend(limit.leftover().map(|leftover| ("", format!("{}, in an outage: {leftover}", limit.name))));
+    }
     rows.extend(store.map(|store| ("", format!("shared in {store}"))));
     rows.extend(history.map(|history| ("what if", history.told())));
     output::print(&format!("The configuration is in order.\n\n{}", output::pairs(&rows)))?;

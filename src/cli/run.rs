@@ -12,8 +12,9 @@ use super::log;
 use super::setup::{Loaded, install_crypto};
 use crate::clock::{Clock, FileClock, SteeredClock, SystemClock};
 use crate::config::{OperatorConfig, WebConfig};
-use crate::daemon::{Database, IDLE, Identity, Metrics, Reloading, Reread, STOP_TIMEOUT, Service, StopSignal};
+use crate::daemon::{Database, Egress, IDLE, Identity, Metrics, Reloading, Reread, STOP_TIMEOUT, Service, StopSignal};
 use crate::delivery::UnsubscribeKey;
+use crate::limits::DeliveryLimit;
 use crate::plain::one_line;
 use crate::shared::{SharedError, SharedStore};
 use crate::store::{DaemonLock, Location, Store};
@@ -69,6 +70,8 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     let operator = loaded.operator()?.map(Arc::new);
     let lock = DaemonLock::acquire(&files)?;
     let store = Store::open(&at)?;
+    // Bringing the schema up to date may take as long as it takes.
+    store.bound_statements()?;
     // Daemons on one server share its time, except in tests that have their own.
     let steered = if test_clock.is_none() { store.time()?.map(SteeredClock::at).map(Arc::new) } else { None };
     let clock: Arc<dyn Clock> = match (test_clock, &steered) {
@@ -78,6 +81,11 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     };
     for idle in loaded.idle_limits(&settings.sending.egress.limits, &at)? {
         tracing::warn!("{idle}");
+    }
+    for limit in &settings.sending.egress.limits {
+        if let Some(leftover) = limit.leftover() {
+            tracing::info!("{} '{}', in an outage: {leftover}", loaded.at("limit"), limit.name);
+        }
     }
     settings.polling.feed = loaded.feed(store.last_generated(&settings.polling.feed.url().to_string())?)?;
     let work = history.is_some().then(|| Store::open_reader(&at).map(Work::new)).transpose()?;
@@ -94,8 +102,8 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
     let reread = move || reread(&global, &running).map_err(|fault| fault.to_string());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(async {
-        if let Some(store) = &settings.sending.egress.store {
-            look_at_store(&loaded, store).await?;
+        if let Egress { store: Some(store), limits, .. } = &settings.sending.egress {
+            look_at_store(&loaded, store, limits).await?;
         }
         let (stop, reloading) = (StopSignal::from_process()?, Reloading::from_process(reread)?);
         let service = Service {
@@ -134,14 +142,17 @@ pub(super) fn run(global: &Global, _: &RunArgs) -> Result<(), Failure> {
 }
 
 /// Looks whether the store of shared limits can be used. One that is away is no reason not to start: each limit says what holds then.
-async fn look_at_store(loaded: &Loaded, store: &SharedStore) -> Result<(), Failure> {
+async fn look_at_store(loaded: &Loaded, store: &SharedStore, limits: &[DeliveryLimit]) -> Result<(), Failure> {
+    let shared = || limits.iter().filter_map(|limit| Some((&limit.name, limit.shared?.outage)));
     match store.check().await {
-        Ok(version) => tracing::info!("shared limits are kept in {}, Redis {version}", store.address()),
+        Ok(version) => {
+            let names: Vec<String> = shared().map(|(name, _)| name.to_string()).collect();
+            tracing::info!("limits kept in {}, Redis {version}: {}", store.address(), names.join(", "));
+        }
         Err(fault @ (SharedError::Unreachable { .. } | SharedError::Slow { .. })) => {
-            tracing::error!(
-                "{}: each limit's outage policy holds until it is there",
-                loaded.wrong_limit(&format!("store: {fault}"))
-            );
+            let policies: Vec<String> = shared().map(|(name, outage)| format!("{name} {outage}")).collect();
+            let fault = loaded.wrong_limit(&format!("store: {fault}"));
+            tracing::error!("{fault}; until it is there these hold: {}", policies.join(", "));
         }
         Err(fault) => return Err(loaded.wrong_limit(&format!("store: {fault}"))),
     }

@@ -246,6 +246,7 @@ fn as_text(standing: &Standing) -> String {
     let ago = |at: Timestamp| format!("{at}, {} ago", output::duration(now.since(at)));
     let or_none = |at: Option<Timestamp>| at.map_or_else(|| "-".to_owned(), ago);
     let daemon = match (&standing.daemon, &standing.note) {
+        _ if let Some([]) = standing.daemons.as_deref() => "No daemon runs".to_owned(),
         _ if let Some(all) = &standing.daemons => {
             let running = all.iter().filter(|one| Heard::of(&one.note, *now) == Heard::Running).count();
             format!("{running} of {} daemons run", all.len())

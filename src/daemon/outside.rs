@@ -9,14 +9,12 @@ use super::with_causes;
 use crate::breaker::{Allowed, Breaker, Change, Patience};
 use crate::channel::Lane;
 use crate::limits::Layers;
-use crate::shared::{Answer, Question, SharedError, SharedStore};
+use crate::shared::{Answer, PREFIX, Question, SharedError, SharedStore};
 use crate::time::{Span, Timestamp};
 
 /// Deliveries wait for each answer, so two that do not come are enough; and a probe costs nobody anything.
 pub(super) const PATIENCE: Patience =
     Patience { trip_after: 2, base: Span::from_seconds(2), min: Span::from_millis(500), max: Span::from_seconds(10) };
-/// Before the names of limits: all of one installation lie in one slot of a cluster, so that they are decided on together.
-const PREFIX: &str = "throttler:{limits}:";
 
 #[derive(Debug)]
 pub(super) struct Outside {

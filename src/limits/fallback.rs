@@ -116,3 +116,33 @@ pub fn share(limit: Limit, instances: u32) -> Result<Limit, FallbackError> {
     };
     Ok(Limit::new(limit.algorithm(), rate, bucket)?.with_rule(limit.rule())?)
 }
+
+/// What `local-share` leaves to nobody, where a bucket, or the N of a window, does not divide by the instances.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leftover {
+    limit: Limit,
+    instances: u32,
+    each: u32,
+    /// How much less all instances together admit at once than the limit; at least 1.
+    unused: u32,
+}
+
+impl Leftover {
+    /// `None` where nothing is left over, or there is no share.
+    #[must_use]
+    pub fn of(limit: Limit, instances: u32) -> Option<Leftover> {
+        let each = share(limit, instances).ok()?.burst();
+        let unused = limit.burst().checked_sub(each.checked_mul(instances)?)?;
+        (unused > 0).then_some(Leftover { limit, instances, each, unused })
+    }
+}
+
+/// Words that go on after the limit's name.
+impl fmt::Display for Leftover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Leftover { limit, instances, each, unused } = self;
+        let of = limit.bucket().map_or_else(|| limit.rate().to_string(), |bucket| format!("a bucket of {bucket}"));
+        let are = if *unused == 1 { "is" } else { "are" };
+        write!(f, "local-share gives each of {instances} instances {each} of {of}, and {unused} {are} left over")
+    }
+}

@@ -14,7 +14,7 @@ use crate::limiter::{Algorithm, Limit, Request};
 use crate::plain::one_line;
 
 pub use covers::{Covers, Kind};
-pub use fallback::{FallbackError, FallbackPolicy, StandIn, share};
+pub use fallback::{FallbackError, FallbackPolicy, Leftover, StandIn, share};
 pub use layers::{Layers, Openings, Refusal, Standing};
 
 /// The most limits.
@@ -124,6 +124,13 @@ impl DeliveryLimit {
     #[must_use]
     pub fn request(&self) -> Request {
         Request::costing(self.cost)
+    }
+
+    /// What nobody may use in an outage, since the limit does not divide by its instances.
+    #[must_use]
+    pub fn leftover(&self) -> Option<Leftover> {
+        let Some(Shared { outage: FallbackPolicy::LocalShare, instances }) = self.shared else { return None };
+        Leftover::of(self.limit, instances)
     }
 
     /// Looks whether it can be kept: whether it ever lets a delivery pass, also in an outage.

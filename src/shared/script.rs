@@ -73,6 +73,11 @@ impl Question {
         self.requests.push(keys);
     }
 
+    /// One of its limits' keys; on a cluster all of them are in the same slot.
+    pub(super) fn first_key(&self) -> Option<&str> {
+        self.keys.first().map(|(key, _)| key.as_str())
+    }
+
     fn count(&self) -> usize {
         if self.requests.is_empty() { self.keys.len() } else { self.requests.len() }
     }

@@ -244,7 +244,18 @@ impl Store {
             Connection::Postgres(session) => session.only_read().map_err(SqlError::from),
         };
         only_read.map_err(step("open the database to read"))?;
+        store.bound_statements()?;
         Ok(store)
+    }
+
+    /// From now on a server that takes long for a statement breaks it off, and one that does not answer at all is given up, so that
+    /// nobody waits for ever: for a process that has more to do than this one thing. Until then whatever takes long is waited for
+    /// as long as the server lives.
+    ///
+    /// # Errors
+    /// [`StoreError::Sql`] if the server does not take it.
+    pub fn bound_statements(&self) -> Result<(), StoreError> {
+        self.connection.server().map_or(Ok(()), sql::Session::bound).map_err(step("bound how long statements take"))
     }
 
     /// Whether the database can be used as it is, without changing anything; a file is not looked into.

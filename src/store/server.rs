@@ -18,6 +18,11 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 const HIDDEN: &str = "postgres://…";
 /// How long a server may take until a session is open, unless the address says otherwise (`connect_timeout`).
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the answer to a statement may take, unless the address says otherwise (`answer_timeout`): longer than the server waits for
+/// a lock, and well within the time in which the daemon's watchdog wants a sign of life.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(45);
+/// The longest that an address can ask for, in seconds.
+const MAX_ANSWER_TIMEOUT: u64 = 86_400;
 /// After how long without a sign of life, and after how many further ones, a connection is lost.
 const SILENCE: Duration = Duration::from_secs(10);
 const PROBES: u32 = 3;
@@ -26,7 +31,7 @@ const UNACKNOWLEDGED: Duration = Duration::from_secs(20);
 
 /// What each session asks for. A holder of locks that does not go on, stopped or cut off, loses them; waiting for one has an end.
 /// The address may have other `options`.
-const OPTIONS: &str = "-c idle_in_transaction_session_timeout=15s -c idle_session_timeout=60s -c lock_timeout=60s \
+const OPTIONS: &str = "-c idle_in_transaction_session_timeout=15s -c idle_session_timeout=60s -c lock_timeout=30s \
     -c client_min_messages=warning";
 
 /// The address of a database on a server. Its password is never shown.
@@ -38,6 +43,7 @@ pub struct ServerUrl {
     roots: Option<PathBuf>,
     /// How long a session may take to be opened.
     patience: Duration,
+    answer_timeout: Duration,
 }
 
 /// Why a text is not the address of a database on a server.
@@ -67,10 +73,20 @@ impl FromStr for ServerUrl {
         // Only where there is no host can it not be taken away, and then there is none.
         let _ = url.set_password(None);
         let shown = without_password(url.clone());
-        // The word that other programs have for it, which the library does not know.
-        let pairs: Vec<(String, String)> = url.query_pairs().into_owned().collect();
-        let roots = pairs.iter().find(|(key, _)| key == "sslrootcert").map(|(_, file)| PathBuf::from(file));
-        let mut rest: Vec<_> = pairs.into_iter().filter(|(key, _)| key != "sslrootcert").collect();
+        // The first is the word that other programs have for it; the library knows neither.
+        let (own, mut rest): (Vec<_>, Vec<(String, String)>) =
+            url.query_pairs().into_owned().partition(|(key, _)| key == "sslrootcert" || key == "answer_timeout");
+        let roots = own.iter().find(|(key, _)| key == "sslrootcert").map(|(_, file)| PathBuf::from(file));
+        let asked = own.iter().find(|(key, _)| key == "answer_timeout");
+        let seconds = asked.map(|(_, text)| text.parse().ok().filter(|seconds| (1..=MAX_ANSWER_TIMEOUT).contains(seconds)));
+        let answer_timeout = match seconds {
+            None => ANSWER_TIMEOUT,
+            Some(Some(seconds)) => Duration::from_secs(seconds),
+            Some(None) => {
+                let fault = format!("answer_timeout is no number of seconds from 1 to {MAX_ANSWER_TIMEOUT}");
+                return Err(refused(&shown, fault));
+            }
+        };
         for (_, mode) in rest.iter_mut().filter(|(key, _)| key == "sslmode") {
             match mode.as_str() {
                 // Where there is TLS, the certificate and its name are verified.
@@ -101,7 +117,7 @@ impl FromStr for ServerUrl {
         if rest.iter().all(|(key, _)| key != "sslmode") {
             config.ssl_mode(if config.get_hosts().iter().all(is_here) { SslMode::Disable } else { SslMode::Require });
         }
-        Ok(ServerUrl { shown, config, roots, patience })
+        Ok(ServerUrl { shown, config, roots, patience, answer_timeout })
     }
 }
 
@@ -171,6 +187,16 @@ impl ServerUrl {
         self.patience
     }
 
+    /// How long the answer to a statement may take.
+    pub(super) fn answer_timeout(&self) -> Duration {
+        self.answer_timeout
+    }
+
+    /// After how long the server breaks off a statement that is not to take long: a little earlier, so that one which lives says so.
+    pub(super) fn statement_timeout(&self) -> Duration {
+        self.answer_timeout * 8 / 9
+    }
+
     /// How the server's certificate is verified: against the system's roots and those that are named. `None`: there is none.
     ///
     /// # Errors
@@ -211,7 +237,7 @@ impl fmt::Debug for ServerUrl {
 
 impl PartialEq for ServerUrl {
     fn eq(&self, other: &ServerUrl) -> bool {
-        self.config == other.config && self.roots == other.roots
+        self.config == other.config && self.roots == other.roots && self.answer_timeout == other.answer_timeout
     }
 }
 

@@ -60,6 +60,16 @@ fn status_tells_of_all_of_them_from_wherever_it_is_asked() {
     let refused = elsewhere.run(&["status"]);
     assert!(refused.status == Some(1) && refused.err.contains(" has no database of throttler's yet; "), "{refused:?}");
 
+    let unknown = server().schema();
+    elsewhere.run(&["subscriber", "add", "anna", "--email", "anna@example.org", "--database", &unknown]).ok();
+    let told = elsewhere.run(&["status", "--database", &unknown]).ok();
+    let size = told.lines().find_map(|line| line.strip_prefix("  database ")).expect("the database").trim();
+    insta::assert_snapshot!(
+        "status_without_daemons",
+        told.replace(size, "ADDRESS, … bytes").replace(&first.path("").display().to_string(), "…/")
+    );
+    assert_eq!(elsewhere.run(&["status", "--format", "json", "--database", &unknown]).json()["daemons"], serde_json::json!([]));
+
     let status = || elsewhere.run(&["status", "--format", "json"]).json();
     let one = Daemon::start(&first);
     wait_for("there is something", || (elsewhere.run(&["status"]).status == Some(0)).then_some(()));

@@ -14,6 +14,7 @@ mod daemons;
 mod database;
 mod examples;
 mod forms;
+mod frozen;
 mod gate;
 mod help;
 mod kills;
@@ -29,12 +30,16 @@ mod reaching;
 #[path = "../pipeline/receiver.rs"]
 #[allow(dead_code, reason = "its failures are for the tests of the pipeline")]
 mod receiver;
+#[path = "../limiters/redis_server.rs"]
+#[allow(dead_code, reason = "the tests of limiters have a store of their own in it")]
+mod redis_server;
 mod report;
 mod retention;
 #[path = "../pipeline/server.rs"]
 #[allow(dead_code, reason = "most of it is for the tests of the pipeline")]
 mod server;
 mod service;
+mod shared_limits;
 #[path = "../delivery/smtp_server.rs"]
 #[allow(dead_code, reason = "its faults are for the tests of delivery")]
 mod smtp_server;

@@ -51,6 +51,8 @@ fn what_is_no_address_is_refused_without_a_word_of_its_password() {
             "postgres://me@127.0.0.1/none?cipher=rot13",
             "is not the address of a database: invalid connection string: unknown option",
         ),
+        ("postgres://me@127.0.0.1/none?answer_timeout=0", "answer_timeout is no number of seconds from 1 to 86400; expected"),
+        ("postgres://me@127.0.0.1/none?answer_timeout=1m", "answer_timeout is no number of seconds from 1 to 86400; expected"),
         (
             "postgres://me@127.0.0.1/none?sslmode=verify-ca",
             "sslmode is none of disable, prefer, require and verify-full; expected",
@@ -88,7 +90,7 @@ fn who_is_not_there_or_does_not_answer_is_given_up() {
         ("postgres://me@127.0.0.1:1/none", "error connecting to server: Connection refused (os error 111)"),
         ("postgres://me@nowhere.invalid/none?sslmode=disable&connect_timeout=5", ""),
         ("postgres://me@%2Fnowhere/none", "error connecting to server: No such file or directory (os error 2)"),
-        (&silent, "it does not answer within 1 s\n"),
+        (&silent, "the server does not answer within 1 s\n"),
     ] {
         let told = refused(&place, &["--database", url], 1);
         assert!(told.starts_with(&format!("throttler: cannot reach the database {url}: {expected}")), "{told}");

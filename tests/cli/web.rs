@@ -16,7 +16,7 @@ fn with(more: &str) -> Place {
 }
 
 /// Where the daemon says that it answers.
-fn address(place: &Place) -> String {
+pub fn address(place: &Place) -> String {
     wait_for("it listens", || {
         let log = fs::read_to_string(place.path("log")).ok()?;
         let (_, rest) = log.rsplit_once("answers on http://")?;
@@ -24,7 +24,7 @@ fn address(place: &Place) -> String {
     })
 }
 
-fn ask(address: &str, request: &str) -> String {
+pub fn ask(address: &str, request: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.write_all(request.as_bytes()).expect("it reads");
     let mut answer = String::new();

@@ -96,6 +96,28 @@ fn openings_are_shared_by_the_lanes_that_a_limit_covers() {
 }
 
 #[test]
+fn what_does_not_divide_is_told() {
+    let told = |limit, outage, instances| {
+        let shared = Some(Shared { outage, instances });
+        let limit = DeliveryLimit { shared, ..of("a", Covers::All, limit) };
+        limit.check().expect("it can be kept");
+        limit.leftover().map(|leftover| leftover.to_string())
+    };
+    let share = |limit, instances| told(limit, FallbackPolicy::LocalShare, instances);
+    let window = |rate| parsed(Algorithm::FixedWindow, rate, None);
+    let of_three = |rest: &str| Some(format!("local-share gives each of 3 instances 3 of {rest}"));
+    assert_eq!(share(bucket("2000/h", 10), 3), of_three("a bucket of 10, and 1 is left over"));
+    assert_eq!(share(window("11/s"), 3), of_three("11/s, and 2 are left over"));
+    assert_eq!(share(parsed(Algorithm::SlidingLog, "11/m", None), 3), of_three("11/m, and 2 are left over"));
+    // A bucket's rate always divides, into longer windows.
+    assert_eq!((share(bucket("10/h", 9), 3), share(window("9/s"), 3), share(window("9/s"), 1)), (None, None, None));
+    assert_eq!(
+        (told(window("10/s"), FallbackPolicy::LocalFull, 3), of("a", Covers::All, window("10/s")).leftover()),
+        (None, None)
+    );
+}
+
+#[test]
 fn what_cannot_be_kept_is_no_limit() {
     let shared = |outage, instances| Some(Shared { outage, instances });
     let share = |limit| DeliveryLimit { shared: shared(FallbackPolicy::LocalShare, 4), ..of("a", Covers::All, limit) };

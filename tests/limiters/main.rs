@@ -5,6 +5,7 @@ mod agreement;
 mod changes;
 mod clock;
 mod faults;
+mod in_cluster;
 mod in_redis;
 mod layers;
 mod policy;

@@ -62,9 +62,9 @@ impl RedisServer {
             .stdout(Stdio::null())
             .spawn();
         self.process = Some(process.expect("the server starts"));
-        let store = SharedStore::new(self.address()).expect("a store");
         for _ in 0..1_000 {
-            if store.check().await.is_ok() {
+            let listens = std::os::unix::net::UnixStream::connect(self.socket()).is_ok();
+            if listens && self.command(&["PING"]) == "+PONG" {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -104,4 +104,92 @@ impl Drop for RedisServer {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// A cluster on loopback, of masters that share the slots out among them, and replicas of the first of them.
+pub struct Cluster {
+    pub nodes: Vec<RedisServer>,
+    ports: Vec<u16>,
+    masters: u32,
+}
+
+const SLOTS: u32 = 16_384;
+
+impl Cluster {
+    /// `None`, with a reason told, where there is no program to start.
+    pub async fn start(masters: u32, replicas: u32) -> Option<Cluster> {
+        // Each listens for the others too; all are taken before one is given back.
+        let count = 2 * usize::try_from(masters + replicas).expect("few");
+        let taken: Vec<_> = (0..count).map(|_| std::net::TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
+        let all: Vec<u16> = taken.iter().map(|port| port.local_addr().expect("an address").port()).collect();
+        drop(taken);
+        let (mut nodes, mut ports) = (Vec::new(), Vec::new());
+        for pair in all.chunks(2) {
+            let (port, bus) = (pair[0].to_string(), pair[1].to_string());
+            let options = ["--port", &port, "--cluster-port", &bus, "--bind", "127.0.0.1", "--cluster-enabled", "yes"];
+            let more =
+                ["--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no", "--repl-diskless-sync-delay", "0"];
+            nodes.push(RedisServer::start(&[&options[..], &more].concat()).await?);
+            ports.push(pair[0]);
+        }
+        for (at, node) in (0..).zip(&nodes) {
+            node.command(&["CLUSTER", "SET-CONFIG-EPOCH", &(at + 1).to_string()]);
+            nodes[0].command(&["CLUSTER", "MEET", "127.0.0.1", &all[2 * at].to_string(), &all[2 * at + 1].to_string()]);
+        }
+        let cluster = Cluster { nodes, ports, masters };
+        for (at, node) in (0..masters).zip(&cluster.nodes) {
+            let (from, to) = (at * SLOTS / masters, (at + 1) * SLOTS / masters - 1);
+            node.command(&["CLUSTER", "ADDSLOTSRANGE", &from.to_string(), &to.to_string()]);
+        }
+        let known = format!("cluster_known_nodes:{}", cluster.nodes.len());
+        for node in &cluster.nodes {
+            let is_whole = || {
+                let told = node.command(&["CLUSTER", "INFO"]);
+                [&known, "cluster_state:ok", "cluster_slots_ok:16384"].iter().all(|word| told.contains(*word))
+            };
+            wait_until(is_whole).await;
+        }
+        for node in &cluster.nodes[usize::try_from(masters).expect("few")..] {
+            node.command(&["CLUSTER", "REPLICATE", &cluster.id(0)]);
+            wait_until(|| node.command(&["INFO", "replication"]).contains("master_link_status:up")).await;
+        }
+        Some(cluster)
+    }
+
+    pub fn address(&self, at: usize) -> StoreAddress {
+        format!("redis://127.0.0.1:{}", self.port(at)).parse().expect("an address")
+    }
+
+    pub fn port(&self, at: usize) -> u16 {
+        self.ports[at]
+    }
+
+    /// A store that names this node, by the given time, with patience for a busy machine.
+    pub fn store(&self, at: usize) -> SharedStore {
+        SharedStore::new(self.address(at)).expect("a store").by_given_time().patient(Span::from_seconds(60))
+    }
+
+    pub fn id(&self, at: usize) -> String {
+        self.nodes[at].command(&["CLUSTER", "MYID"]).lines().last().expect("an id").to_owned()
+    }
+
+    pub fn slot(&self, key: &str) -> u32 {
+        self.nodes.last().expect("a node").command(&["CLUSTER", "KEYSLOT", key]).trim_start_matches(':').parse().expect("a slot")
+    }
+
+    /// Which master had this key at the beginning.
+    pub fn home(&self, key: &str) -> usize {
+        usize::try_from((self.slot(key) * self.masters + self.masters - 1) / SLOTS).expect("few")
+    }
+}
+
+/// Looks again and again until it is so.
+pub async fn wait_until(mut is_so: impl FnMut() -> bool) {
+    for _ in 0..3_000 {
+        if is_so() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("it did not come to this");
 }

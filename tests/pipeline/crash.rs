@@ -4,12 +4,17 @@ use std::collections::BTreeMap;
 
 use throttler::clock::Clock;
 use throttler::limiter::Algorithm;
-use throttler::store::{Claim, Settlement};
+use throttler::store::{Claim, Settlement, Store, StoreError};
 use throttler::subscriber::{Excess, Updates};
 use throttler::time::Span;
 
-use crate::crashing::Run;
+use crate::crashing::{Run, crashes};
 use crate::rig::{HOUR, MINUTE, Quake, Rig, limit, mailed};
+
+/// Does this with the database. Nobody else holds it then, or its session would outlive a crash.
+async fn with<T: Send + 'static>(run: &mut Run, work: impl FnOnce(&mut Store) -> Result<T, StoreError> + Send + 'static) -> T {
+    run.rig.parts().database.with(work).await.expect("the database works")
+}
 
 /// Polls, decides and delivers in single steps until nothing is left to do.
 async fn settle(run: &mut Run) {
@@ -28,12 +33,10 @@ async fn settle(run: &mut Run) {
             }
         }
         loop {
-            let (database, now) = (run.rig.parts().database.clone(), run.rig.clock.now());
+            let now = run.rig.clock.now();
             // Two at a time, so that a crash finds some claimed and some not.
-            let claimed = database
-                .with(move |store| store.claim(Claim { owner: "run", most: 2, lease: Span::from_seconds(HOUR), now }, |_| 2))
-                .await
-                .expect("claimed");
+            let claim = Claim { owner: "run", most: 2, lease: Span::from_seconds(HOUR), now };
+            let claimed = with(run, move |store| store.claim(claim, |_| 2)).await;
             if run.crashed().await {
                 continue 'again;
             }
@@ -49,7 +52,7 @@ async fn settle(run: &mut Run) {
                     continue 'again;
                 }
                 let settled = [(claim.delivery_key, Settlement::Delivered { detail })];
-                database.with(move |store| store.settle("run", &settled, now)).await.expect("settled");
+                with(run, move |store| store.settle("run", &settled, now)).await;
                 if run.crashed().await {
                     continue 'again;
                 }
@@ -152,14 +155,15 @@ async fn a_crash_after_any_step_loses_nothing_and_repeats_at_most_what_was_under
         assert!(expected.updates.iter().any(|(_, _, outcome, _)| outcome == what), "{what}: {expected:#?}");
     }
     let mut repeats = 0;
-    for crash_after in 1..=steps {
+    let (crashes, are_all) = crashes(steps);
+    for crash_after in crashes {
         let (left, times, _) = Box::pin(run(Some(crash_after))).await;
         assert_eq!(left, expected, "after step {crash_after} of {steps}");
         let repeated: Vec<_> = times.iter().filter(|(_, times)| **times > 1).collect();
         assert!(repeated.len() <= 1 && repeated.iter().all(|(_, times)| **times == 2), "after step {crash_after}: {repeated:?}");
         repeats += repeated.len();
     }
-    assert_eq!(repeats, times.len(), "each is repeated exactly by the crash between its sending and its receipt");
+    assert!(repeats == times.len() || !are_all, "each is repeated exactly by the crash between its sending and its receipt");
 }
 
 #[tokio::test]

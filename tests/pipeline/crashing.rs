@@ -2,6 +2,15 @@
 
 use crate::rig::Rig;
 
+/// Names how many steps apart the crashes are, where one after each takes too long.
+const EVERY: &str = "THROTTLER_TEST_CRASH_EVERY";
+
+/// After which of these steps a run crashes, each in a run of its own, and whether that is after each of them.
+pub fn crashes(steps: usize) -> (impl Iterator<Item = usize>, bool) {
+    let every = std::env::var(EVERY).map_or(1, |every| every.parse().expect(EVERY));
+    ((1..=steps).step_by(every), every == 1)
+}
+
 pub struct Run {
     pub rig: Rig,
     pub steps: usize,

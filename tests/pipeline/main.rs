@@ -27,6 +27,7 @@ mod retention;
 mod rig;
 #[allow(dead_code, reason = "most of it is for the tests of the command line")]
 mod server;
+mod silence;
 mod stops;
 mod stored_replay;
 mod unlinked;

@@ -16,7 +16,7 @@ use throttler::subscriber::{Destination, Mode, Preset, Standing, Subscriber};
 use throttler::time::Span;
 use throttler::withholding::sustained;
 
-use crate::crashing::Run;
+use crate::crashing::{Run, crashes};
 use crate::receiver::{Receiver, Request};
 use crate::rig::{HOUR, MINUTE, Quake, Rig, limit, magnitude, mailed, name, only_in_a_file, start};
 
@@ -730,12 +730,13 @@ async fn a_crash_after_any_step_loses_no_notice_and_repeats_at_most_what_was_und
     assert_eq!((expected.changes.len(), expected.notices.len()), (6, 6), "three messages by both ways: {expected:#?}");
     assert!(times.values().all(|times| *times == 1), "{times:?}");
     let mut repeats = 0;
-    for crash_after in 1..=steps {
+    let (crashes, are_all) = crashes(steps);
+    for crash_after in crashes {
         let (left, times, _) = Box::pin(run(Some(crash_after))).await;
         assert_eq!(left, expected, "after step {crash_after} of {steps}");
         let repeated: Vec<_> = times.iter().filter(|(_, times)| **times > 1).collect();
         assert!(repeated.len() <= 1 && repeated.iter().all(|(_, times)| **times == 2), "after step {crash_after}: {repeated:?}");
         repeats += repeated.len();
     }
-    assert_eq!(repeats, times.len(), "each is repeated exactly by the crash between its sending and its receipt");
+    assert!(repeats == times.len() || !are_all, "each is repeated exactly by the crash between its sending and its receipt");
 }

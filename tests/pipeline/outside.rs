@@ -8,13 +8,13 @@ use throttler::clock::{Clock, ManualClock};
 use throttler::daemon::{Database, Deliverer, Egress, Metrics};
 use throttler::limiter::{Algorithm, Limit};
 use throttler::limits::{Covers, DeliveryLimit, FallbackPolicy, Shared};
-use throttler::shared::{SharedStore, StoreAddress};
+use throttler::shared::{PREFIX, SharedStore, StoreAddress};
 use throttler::simulate::outage::{Outage, Preset};
 use throttler::time::{Span, Timestamp};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::watch;
 
-use crate::redis_server::RedisServer;
+use crate::redis_server::{Cluster, RedisServer, wait_until};
 use crate::rig::{MINUTE, Quake, Rig, limit, mailed, start};
 use crate::server::{missing, server};
 
@@ -267,4 +267,27 @@ async fn a_store_that_is_slow_or_paused_is_left_alone_after_two_answers_that_did
         instance.find_it().await;
         assert!(instance.request(now).await, "the store has some left");
     }
+}
+
+#[tokio::test]
+async fn of_a_cluster_only_the_node_that_has_the_limits_matters() {
+    let Some(mut cluster) = Cluster::start(3, 0).await else { return };
+    let home = cluster.home(PREFIX);
+    let (named, third) = ((home + 1) % 3, (home + 2) % 3);
+    let bucket = limit(Algorithm::TokenBucket, "1/h", Some(8));
+    let mut instance = Instance::start(&cluster.address(named), shared(bucket, FallbackPolicy::LocalShare, 2), 60).await;
+    assert!(instance.request(start()).await);
+    cluster.nodes[third].kill();
+    assert!(instance.request(start()).await && !instance.is_away(), "others go on");
+    cluster.nodes[third].run().await;
+    cluster.nodes[home].kill();
+    assert!(instance.request(start()).await && instance.request(start()).await && instance.is_away(), "the policy decides");
+    let passed = [instance.request(start()).await, instance.request(start()).await, instance.request(start()).await];
+    assert_eq!(passed, [true, true, false], "a share of four");
+    cluster.nodes[home].run().await;
+    wait_until(|| cluster.nodes[home].command(&["CLUSTER", "INFO"]).contains("cluster_state:ok")).await;
+    instance.find_it().await;
+    // It does not remember what was spent before.
+    assert!(instance.request(start()).await && !instance.is_away());
+    assert_eq!(cluster.nodes[home].command(&["DBSIZE"]), ":1");
 }

@@ -75,6 +75,11 @@ impl Server {
         format!("127.0.0.1:{}", self.port)
     }
 
+    /// Where it listens on this machine alone.
+    pub fn socket(&self) -> PathBuf {
+        self.directory.join(format!(".s.PGSQL.{}", self.port))
+    }
+
     fn start_on(port: u16, settings: &[&str], admits: &str) -> Server {
         let programs = programs().expect("PostgreSQL");
         let directory = TempDir::with_prefix("pg").expect("a directory").keep();
@@ -95,7 +100,8 @@ impl Server {
             (while [ ! -e "$directory/over" ]; do "$@" >>"$directory/log" 2>&1; done) & loop=$!
             read -r _
             : >"$directory/over"
-            kill -QUIT "$(head -n 1 "$directory/data/postmaster.pid")"; wait $loop
+            server=$(head -n 1 "$directory/data/postmaster.pid")
+            kill -QUIT "$server"; kill -CONT "$server"; wait $loop
             rm -rf "$directory"
         "#;
         let mut watcher = as_whom(Path::new("/bin/sh"));
@@ -131,6 +137,18 @@ impl Server {
         assert!(Command::new("kill").args(["-QUIT", process]).status().expect("kill").success());
     }
 
+    /// Stops all of its processes where they stand, until what it answers is dropped: the system goes on taking what is sent to them.
+    pub fn freeze(&self) -> Frozen {
+        let text = fs::read_to_string(self.directory.join("data/postmaster.pid")).expect("its process");
+        let process = text.lines().next().expect("a process").to_owned();
+        // The first starts the others.
+        signal("-STOP", std::slice::from_ref(&process));
+        let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).expect("its children");
+        let children: Vec<String> = children.split_whitespace().map(str::to_owned).collect();
+        signal("-STOP", &children);
+        Frozen(children.into_iter().chain([process]).collect())
+    }
+
     /// The address of a schema of its own.
     pub fn schema(&self) -> String {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -152,6 +170,19 @@ impl Server {
     fn socket(&self) -> String {
         self.directory.display().to_string().replace('/', "%2F")
     }
+}
+
+/// A server that stands still.
+pub struct Frozen(Vec<String>);
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        signal("-CONT", &self.0);
+    }
+}
+
+fn signal(signal: &str, processes: &[String]) {
+    assert!(Command::new("kill").arg(signal).args(processes).status().expect("kill").success(), "{signal} {processes:?}");
 }
 
 /// A connection that asks again and again, also after the server was gone.

@@ -5,13 +5,14 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::pin::pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use tokio::runtime::{Builder, Runtime};
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio_postgres::types::{IsNull, ToSql as ToServer, Type, private::BytesMut, to_sql_checked};
 use tokio_postgres::{CancelToken, Client, NoTls, Row, Statement};
 
@@ -27,6 +28,8 @@ pub(super) const CHANNEL: &str = "throttler";
 /// Of the two numbers that name a lock the first says what is locked, the second in which schema.
 const WRITING: i32 = 0x7468_7201;
 const POLLING: i32 = 0x7468_7202;
+/// The longest that a server which did not answer is left alone, so that of all who want something of it only one waits at a time.
+const REST: Duration = Duration::from_secs(5);
 
 /// What a server, or the way to it, says.
 #[derive(Debug)]
@@ -40,6 +43,8 @@ pub enum Fault {
     Value(String),
     /// It does not answer for so long.
     Silent(Duration),
+    /// What is to be committed was sent, and nothing tells what became of it.
+    Unknown(Box<Fault>),
 }
 
 impl From<tokio_postgres::Error> for Fault {
@@ -58,7 +63,8 @@ impl fmt::Display for Fault {
             },
             Fault::Roots(fault) | Fault::Value(fault) => f.write_str(fault),
             Fault::NotSent => f.write_str("not all rows were sent"),
-            Fault::Silent(patience) => write!(f, "it does not answer within {} s", patience.as_secs()),
+            Fault::Silent(patience) => write!(f, "the server does not answer within {} s", patience.as_secs()),
+            Fault::Unknown(fault) => write!(f, "whether it is done is not known: {fault}"),
         }
     }
 }
@@ -67,6 +73,7 @@ impl std::error::Error for Fault {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Fault::Server(fault) if fault.as_db_error().is_none() => std::error::Error::source(fault),
+            Fault::Unknown(fault) => fault.source(),
             _ => None,
         }
     }
@@ -78,6 +85,15 @@ type Result<T> = std::result::Result<T, Fault>;
 pub(in crate::store) struct Session {
     url: Arc<ServerUrl>,
     opened: RefCell<Opened>,
+    /// The task that reads and writes for it.
+    traffic: RefCell<AbortHandle>,
+    canceller: Cancel,
+    /// It went unanswered: what may still be answered is nobody's, so that it is never asked again.
+    is_lost: Cell<bool>,
+    /// Until this ends the server is left alone, since it did not answer for so long.
+    rest: RefCell<Option<(JoinHandle<()>, Duration)>>,
+    /// A statement that takes long is given up, instead of waiting as long as the server lives.
+    is_bound: Cell<bool>,
     /// A transaction ends with its session: within one a new one would go on with half of it.
     in_transaction: Cell<bool>,
     only_reads: Cell<bool>,
@@ -102,13 +118,19 @@ struct Prepared {
 
 impl Session {
     pub fn open(url: Arc<ServerUrl>) -> Result<Session> {
-        let client = connect(&url)?;
-        let row = wait(client.query_one("SELECT coalesce(current_schema()::regnamespace::oid::int4, 0)", &[]))?;
-        let schema = row.get(0);
+        let (client, traffic) = connect(&url)?;
+        let schema = "SELECT coalesce(current_schema()::regnamespace::oid::int4, 0)";
+        let schema = answer(url.patience(), client.query_one(schema, &[]))?.get(0);
+        let canceller = Cancel { token: Arc::new(Mutex::new(client.cancel_token())), url: Arc::clone(&url) };
         let opened = RefCell::new(Opened { client, prepared: HashMap::new(), polls: false });
         Ok(Session {
             url,
             opened,
+            traffic: RefCell::new(traffic),
+            canceller,
+            is_lost: Cell::new(false),
+            rest: RefCell::default(),
+            is_bound: Cell::new(false),
             in_transaction: Cell::new(false),
             only_reads: Cell::new(false),
             gathered: Cell::new(0),
@@ -119,7 +141,20 @@ impl Session {
     /// Nothing is written by this session from now on.
     pub fn only_read(&self) -> Result<()> {
         self.only_reads.set(true);
-        self.batch(ONLY_READS)
+        self.batch(&self.settings())
+    }
+
+    /// No statement of this session takes long from now on: the server breaks it off, or it is given up.
+    pub fn bound(&self) -> Result<()> {
+        self.is_bound.set(true);
+        self.batch(&self.settings())
+    }
+
+    /// What a session is told when it is opened.
+    fn settings(&self) -> String {
+        let reads = if self.only_reads.get() { "SET default_transaction_read_only = on;" } else { "" };
+        let bound = self.is_bound.get().then(|| format!("SET statement_timeout = {};", self.url.statement_timeout().as_millis()));
+        format!("{reads}{}", bound.unwrap_or_default())
     }
 
     pub fn begin(&self, beside: Beside) -> Result<()> {
@@ -150,7 +185,10 @@ impl Session {
             return Err(Fault::NotSent);
         }
         self.in_transaction.set(false);
-        self.batch_as_it_is("COMMIT")
+        self.batch_as_it_is("COMMIT").map_err(|fault| match fault {
+            Fault::Server(fault) if fault.as_db_error().is_some() => Fault::Server(fault),
+            fault => Fault::Unknown(Box::new(fault)),
+        })
     }
 
     pub fn rollback(&self) {
@@ -167,16 +205,16 @@ impl Session {
     }
 
     fn batch_as_it_is(&self, sql: &str) -> Result<()> {
-        Ok(wait(self.opened.borrow().client.batch_execute(sql))?)
+        self.answer(self.opened.borrow().client.batch_execute(sql))
     }
 
     pub fn execute(&self, sql: &str, parameters: &[Bound<'_>]) -> Result<usize> {
-        let changed = self.run(sql, parameters, |client, statement, values| Ok(wait(client.execute(statement, values))?))?;
+        let changed = self.run(sql, parameters, |client, statement, values| self.answer(client.execute(statement, values)))?;
         Ok(usize::try_from(changed).unwrap_or(usize::MAX))
     }
 
     pub fn query(&self, sql: &str, parameters: &[Bound<'_>]) -> Result<Vec<Row>> {
-        self.run(sql, parameters, |client, statement, values| Ok(wait(client.query(statement, values))?))
+        self.run(sql, parameters, |client, statement, values| self.answer(client.query(statement, values)))
     }
 
     fn run<T>(
@@ -200,7 +238,7 @@ impl Session {
         let at = if let Some(at) = statements.iter().position(|(known, _)| *known == types) {
             at
         } else {
-            let statement = wait(client.prepare_typed(&translated.sql, &types))?;
+            let statement = self.answer(client.prepare_typed(&translated.sql, &types))?;
             statements.push((types, statement));
             statements.len() - 1
         };
@@ -227,32 +265,69 @@ impl Session {
         let (types, statement) = if let Some(known) = known {
             known
         } else {
-            let made = prepare_for_all(client, sql)?;
+            let made = self.prepare_for_all(client, sql)?;
             prepared.insert(name, Prepared { translated: translate(sql), statements: vec![made.clone()] });
             made
         };
         let columns = (0..types.len()).map(|at| Column::of(rows, at, &types[at])).collect::<Result<Vec<_>>>()?;
         let columns: Vec<&(dyn ToServer + Sync)> = columns.iter().map(|column| column as &(dyn ToServer + Sync)).collect();
-        wait(client.execute(&statement, &columns)).map_err(Fault::from)?;
+        self.answer(client.execute(&statement, &columns))?;
         Ok(())
     }
 
     /// The first row of an answer to a question without parameters.
     pub fn first(&self, sql: &str) -> Result<Row> {
         self.revive()?;
-        Ok(wait(self.opened.borrow().client.query_one(sql, &[]))?)
+        self.answer(self.opened.borrow().client.query_one(sql, &[]))
+    }
+
+    /// Waits for what the server answers, as long as it may take. A server that does not answer in time is still asked whether it
+    /// lets anybody in where what takes long is no fault; otherwise the session is given up.
+    fn answer<T>(&self, asked: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>) -> Result<T> {
+        let patience = self.url.answer_timeout();
+        if self.is_lost.get() {
+            return Err(Fault::Silent(patience));
+        }
+        let mut asked = pin!(asked);
+        loop {
+            match answer(patience, asked.as_mut()) {
+                Err(Fault::Silent(_)) if !self.is_bound.get() && lives(&self.url) => {}
+                Err(Fault::Silent(patience)) => {
+                    self.is_lost.set(true);
+                    self.traffic.borrow().abort();
+                    self.leave_alone(patience);
+                    return Err(Fault::Silent(patience));
+                }
+                answered => return answered,
+            }
+        }
+    }
+
+    fn leave_alone(&self, patience: Duration) {
+        *self.rest.borrow_mut() = Some((runtime().spawn(tokio::time::sleep(REST.min(patience))), patience));
     }
 
     /// Opens a session anew in place of one that was lost, unless that was within a transaction.
     fn revive(&self) -> Result<()> {
-        if self.in_transaction.get() || !self.opened.borrow().client.is_closed() {
+        if self.in_transaction.get() || !(self.is_lost.get() || self.opened.borrow().client.is_closed()) {
             return Ok(());
         }
-        let client = connect(&self.url)?;
-        if self.only_reads.get() {
-            wait(client.batch_execute(ONLY_READS))?;
+        if let Some((_, patience)) = self.rest.borrow().as_ref().filter(|(rest, _)| !rest.is_finished()) {
+            return Err(Fault::Silent(*patience));
         }
+        let opened = connect(&self.url).and_then(|(client, traffic)| {
+            answer(self.url.patience(), client.batch_execute(&self.settings()))?;
+            Ok((client, traffic))
+        });
+        let (client, traffic) = opened.inspect_err(|fault| {
+            if let Fault::Silent(patience) = fault {
+                self.leave_alone(*patience);
+            }
+        })?;
+        self.canceller.is_for(&client);
         *self.opened.borrow_mut() = Opened { client, prepared: HashMap::new(), polls: false };
+        *self.traffic.borrow_mut() = traffic;
+        self.is_lost.set(false);
         Ok(())
     }
 
@@ -267,7 +342,7 @@ impl Session {
             }
         }
         let sql = format!("SELECT pg_try_advisory_lock({POLLING}, {})", self.schema);
-        let polls = wait(self.opened.borrow().client.query_one(&sql, &[]))?.get(0);
+        let polls = self.answer(self.opened.borrow().client.query_one(&sql, &[]))?.get(0);
         self.opened.borrow_mut().polls = polls;
         Ok(polls)
     }
@@ -294,56 +369,97 @@ impl Session {
 
     /// What ends the statement that runs, from another thread.
     pub fn canceller(&self) -> Cancel {
-        Cancel { token: self.opened.borrow().client.cancel_token(), url: Arc::clone(&self.url) }
+        self.canceller.clone()
     }
 
     pub fn url(&self) -> &Arc<ServerUrl> {
         &self.url
     }
-}
 
-const ONLY_READS: &str = "SET default_transaction_read_only = on";
+    /// Of which type the values for each parameter of a text for one row are, and the statement for all rows.
+    fn prepare_for_all(&self, client: &Client, sql: &str) -> Result<(Vec<Type>, Statement)> {
+        let one = translate(sql);
+        let described = self.answer(client.prepare(&one.sql))?;
+        let mut types = vec![Type::TEXT; one.parameters.len()];
+        for (parameter, of) in one.parameters.iter().zip(described.params()) {
+            if let Parameter::Number(number) = parameter
+                && let Some(kind) = types.get_mut(*number)
+            {
+                *kind = match *of {
+                    Type::INT2 | Type::INT4 | Type::INT8 => Type::INT8,
+                    Type::FLOAT4 | Type::FLOAT8 => Type::FLOAT8,
+                    Type::BYTEA => Type::BYTEA,
+                    _ => Type::TEXT,
+                };
+            }
+        }
+        let names: Vec<&str> = types.iter().map(Type::name).collect();
+        let statement = self.answer(client.prepare(&for_all(sql, &names)))?;
+        Ok((types, statement))
+    }
+}
 
 /// Ends a session's statement from outside.
 #[derive(Clone)]
 pub(in crate::store) struct Cancel {
-    token: CancelToken,
+    /// Of the session as it was opened last.
+    token: Arc<Mutex<CancelToken>>,
     url: Arc<ServerUrl>,
 }
 
 impl Cancel {
+    fn is_for(&self, client: &Client) {
+        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = client.cancel_token();
+    }
+
     /// Asks for it, and does not wait for it.
     pub fn now(&self) {
-        let (token, tls) = (self.token.clone(), self.url.tls());
+        let token = self.token.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (tls, patience) = (self.url.tls(), self.url.patience());
         runtime().spawn(async move {
             // The statement may be over, or its server gone.
             let _ = match tls {
-                Ok(Some(tls)) => token.cancel_query(tls).await,
-                _ => token.cancel_query(NoTls).await,
+                Ok(Some(tls)) => within(patience, token.cancel_query(tls)).await,
+                _ => within(patience, token.cancel_query(NoTls)).await,
             };
         });
     }
 }
 
-fn connect(url: &ServerUrl) -> Result<Client> {
+/// A session, and the task of its traffic.
+fn connect(url: &ServerUrl) -> Result<(Client, AbortHandle)> {
     let (tls, config) = (url.tls().map_err(Fault::Roots)?, url.config().clone());
-    // Connecting takes timers, and those a task of the thread's own.
+    // Looking for the server's name and connecting take tasks of the thread's own.
     let patience = url.patience();
     let connecting = runtime().spawn(within(patience, async move {
         Ok(if let Some(tls) = tls {
             let (client, connection) = config.connect(tls).await?;
             // Whoever asks next learns that it is closed.
-            tokio::spawn(async move { drop(connection.await) });
-            client
+            (client, tokio::spawn(async move { drop(connection.await) }).abort_handle())
         } else {
             let (client, connection) = config.connect(NoTls).await?;
-            tokio::spawn(async move { drop(connection.await) });
-            client
+            (client, tokio::spawn(async move { drop(connection.await) }).abort_handle())
         })
     }));
     match wait(connecting) {
+        Ok(Err(Fault::Server(fault))) if has_timed_out(&fault) => Err(Fault::Silent(patience)),
         Ok(connected) => connected,
         Err(fault) => std::panic::resume_unwind(fault.into_panic()),
+    }
+}
+
+/// Whether a host was not there in time, as the library says it.
+fn has_timed_out(fault: &tokio_postgres::Error) -> bool {
+    let source = std::error::Error::source(fault).and_then(|source| source.downcast_ref::<std::io::Error>());
+    source.is_some_and(|source| source.kind() == std::io::ErrorKind::TimedOut)
+}
+
+/// Whether a server that is busy with something lets anybody else in, or refuses to in words of its own.
+fn lives(url: &ServerUrl) -> bool {
+    match connect(url) {
+        Ok(_) => true,
+        Err(Fault::Server(fault)) => fault.as_db_error().is_some(),
+        Err(_) => false,
     }
 }
 
@@ -370,6 +486,13 @@ pub(super) fn runtime() -> &'static Runtime {
     })
 }
 
+/// Runs a future that others drive, on this thread, as long as this.
+fn answer<T>(patience: Duration, asked: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>) -> Result<T> {
+    // The timer is that of the thread of the traffic.
+    let _its_timers = runtime().enter();
+    wait(within(patience, asked))
+}
+
 /// Runs a future that others drive, on this thread, which sleeps meanwhile.
 fn wait<T>(future: impl Future<Output = T>) -> T {
     struct Sleeper(Thread);
@@ -389,28 +512,6 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
             Poll::Pending => std::thread::park(),
         }
     }
-}
-
-/// Of which type the values for each parameter of a text for one row are, and the statement for all rows.
-fn prepare_for_all(client: &Client, sql: &str) -> Result<(Vec<Type>, Statement)> {
-    let one = translate(sql);
-    let described = wait(client.prepare(&one.sql))?;
-    let mut types = vec![Type::TEXT; one.parameters.len()];
-    for (parameter, of) in one.parameters.iter().zip(described.params()) {
-        if let Parameter::Number(number) = parameter
-            && let Some(kind) = types.get_mut(*number)
-        {
-            *kind = match *of {
-                Type::INT2 | Type::INT4 | Type::INT8 => Type::INT8,
-                Type::FLOAT4 | Type::FLOAT8 => Type::FLOAT8,
-                Type::BYTEA => Type::BYTEA,
-                _ => Type::TEXT,
-            };
-        }
-    }
-    let names: Vec<&str> = types.iter().map(Type::name).collect();
-    let statement = wait(client.prepare(&for_all(sql, &names)))?;
-    Ok((types, statement))
 }
 
 /// The values of all rows for one parameter.
