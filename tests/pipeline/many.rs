@@ -8,6 +8,9 @@ use throttler::subscriber::Excess;
 use crate::rig::{HOUR, MINUTE, Quake, Rig, limit, magnitude, mailed};
 use crate::server::{Server, ask, missing};
 
+/// For whom a server has no statistics.
+const SUBSCRIBERS: usize = 400;
+
 #[tokio::test]
 async fn thousands_of_subscribers_are_each_decided_once() {
     let mut rig = Rig::with(&[]).await;
@@ -66,7 +69,6 @@ async fn what_a_server_reads_for_each_message_does_not_grow_with_the_subscribers
         println!("{why}");
         return;
     }
-    const SUBSCRIBERS: usize = 400;
     let server = Server::start(&["autovacuum=off", "fsync=off"]);
     let url = server.schema();
     let mut rig = Rig::fresh_on(Some(url.clone())).await;

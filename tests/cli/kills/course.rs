@@ -133,6 +133,15 @@ pub struct Several {
     pub hosts: Option<Hosts>,
 }
 
+/// How many do of this, among those who write on a server or wait for it.
+fn writing(condition: &str) -> String {
+    format!(
+        "(SELECT count(*) FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
+          WHERE l.locktype = 'advisory' AND l.classid = {WRITING}
+            AND l.objid = current_schema()::regnamespace::oid AND {condition})"
+    )
+}
+
 /// What is still to be delivered now.
 #[derive(Clone, Copy, Debug)]
 struct Look {
@@ -172,9 +181,10 @@ impl<'a> Course<'a> {
     ) -> Course<'a> {
         let Several { daemons, server, hosts } = several;
         // A daemon that is stopped is not waited for as long as it would be by default.
-        let url = server.schema() + "%20-cidle_session_timeout%3D500%20-cidle_in_transaction_session_timeout%3D500";
+        let fresh = server.schema();
+        let url = format!("{fresh}%20-cidle_session_timeout%3D500%20-cidle_in_transaction_session_timeout%3D1000");
         let theirs = hosts.as_ref().map_or_else(|| url.clone(), |hosts| server.reached_at(&url, hosts.here()));
-        let location: ServerUrl = url.parse().expect("an address");
+        let location: ServerUrl = fresh.parse().expect("an address");
         let places = (Place::new(), (1..daemons).map(|_| Place::new()).collect(), location.into());
         let tables = Tables::server(&url, server);
         let mut course = Course::on(from, versions, receivers, subscribers, killing, (places, Some(&theirs), tables, hosts));
@@ -374,18 +384,9 @@ impl<'a> Course<'a> {
         until("a poll at this time", || self.number(&polled) == Some(1));
         let before = format!("extract(epoch FROM a.xact_start) * 1000000 < {began}");
         until("nobody writes since an earlier one", || {
-            let writing = self.writing(&before);
+            let writing = writing(&before);
             self.number(&format!("SELECT {writing}")) == Some(0)
         });
-    }
-
-    /// How many do of this, among those who write on the server or wait for it.
-    fn writing(&self, condition: &str) -> String {
-        format!(
-            "(SELECT count(*) FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)
-              WHERE l.locktype = 'advisory' AND l.classid = {WRITING}
-                AND l.objid = current_schema()::regnamespace::oid AND {condition})"
-        )
     }
 
     /// Until all is decided.
@@ -431,7 +432,7 @@ impl<'a> Course<'a> {
                 running.filter_map(|(_, daemon)| Some(format!("lease_owner LIKE 'process {} %'", daemon.as_ref()?.id())));
             let theirs = theirs.collect::<Vec<_>>().join(" OR ");
             let doubtful = self.went_away.plus(LEASE).ticks();
-            let writing = self.writing("a.xact_start < clock_timestamp() - interval '10 ms'");
+            let writing = writing("a.xact_start < clock_timestamp() - interval '10 ms'");
             format!(
                 "SELECT {leased} AND lease_until > {doubtful} AND ({theirs})),
                         {leased} AND lease_until <= {doubtful} AND ({theirs})), {due},

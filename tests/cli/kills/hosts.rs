@@ -33,7 +33,8 @@ impl Hosts {
         let network = unused(process).ok_or("no private network is free here")?;
         let name = format!("thr{process}");
         let all: Vec<String> = (0..count).map(|at| at.to_string()).collect();
-        let script = "read -r _; for at in $2; do ip link delete $1v$at; ip netns delete $1-$at; done; ip link delete $1b";
+        // What ends the tests may be sent to all that they started.
+        let script = "trap '' HUP INT TERM; read -r _; for at in $2; do ip link delete $1v$at; ip netns delete $1-$at; done; ip link delete $1b";
         let mut remover = Command::new("sh");
         remover.args(["-c", script, "remove", &name, &all.join(" ")]).stdin(Stdio::piped()).stdout(Stdio::null());
         let remover = remover.stderr(Stdio::null()).spawn().map_err(|fault| fault.to_string())?;

@@ -195,15 +195,15 @@ impl Course<'_> {
                          AND (SELECT count(*) FROM updates AS u WHERE u.delivery_key = o.delivery_key) = 0";
         assert_eq!(count(orphans), 0, "a message that nobody decided");
         let undecided = count("SELECT count(*) FROM events WHERE dispatch_from IS NOT NULL OR update_from IS NOT NULL");
-        let leased = lines(&left, "SELECT alert_id, lease_owner, attempts FROM outbox WHERE status = 'leased'");
-        for row in &leased {
+        let rows = lines(&left, "SELECT alert_id, lease_owner, attempts FROM outbox WHERE status = 'leased'");
+        for row in &rows {
             let (alert, rest) = row.split_once(' ').expect("three columns");
             let (owner, attempts) = rest.rsplit_once(' ').expect("three columns");
             if self.lost_attempts.insert((alert.to_owned(), attempts.parse().expect("a number"))) {
                 self.lost.push(Lost { alert: alert.to_owned(), owner: owner.to_owned(), at: self.now });
             }
         }
-        let leases = leased.len() as u64;
+        let leases = rows.len() as u64;
         let due = count("SELECT count(*) FROM outbox WHERE status = 'due'");
         self.found.undecided += u64::from(undecided > 0);
         self.found.sending += u64::from(leases > 0);
