@@ -92,6 +92,7 @@ impl Store {
             done(&one);
             copied.push(one);
         }
+        have_counted(&transaction).map_err(step("have the server count what was copied"))?;
         transaction.commit().map_err(step("commit a copy"))?;
         Ok(copied)
     }
@@ -109,6 +110,14 @@ impl Store {
 fn is_empty(transaction: &Transaction<'_>, table: &str) -> bool {
     let any = transaction.prepare_cached(&format!("SELECT 1 FROM {table} LIMIT 1")).and_then(|mut find| find.exists([]));
     any.is_ok_and(|any| !any)
+}
+
+/// A server plans by the statistics that it has, and with none as if there were next to nothing, until it counts by itself.
+fn have_counted(transaction: &Transaction<'_>) -> sql::Result<()> {
+    if let Some(session) = transaction.server() {
+        session.batch(&format!("ANALYZE {}", TABLES.map(|(table, _)| table).join(", ")))?;
+    }
+    Ok(())
 }
 
 /// Events refer to each other in any order.
@@ -209,10 +218,10 @@ fn write(to: &Transaction<'_>, table: &str, columns: &[String], rows: &[Vec<Valu
     let names: Vec<String> = columns.iter().map(|column| format!("\"{column}\"")).collect();
     let row: Vec<String> = (1..=columns.len()).map(|number| format!("?{number}")).collect();
     let insert = format!("INSERT INTO {table} ({}) VALUES ({})", names.join(", "), row.join(", "));
-    let mut insert = to.prepare_cached(&insert)?;
+    let mut inserts = to.batch(&insert)?;
     for row in rows {
         let parameters: Vec<&dyn ToSql> = row.iter().map(|value| value as &dyn ToSql).collect();
-        insert.execute(parameters.as_slice())?;
+        inserts.add(parameters.as_slice())?;
     }
-    Ok(())
+    inserts.finish()
 }

@@ -88,6 +88,8 @@ fn an_installation_moves_to_a_server_and_back_with_every_row() {
     for (table, rows) in &expected {
         assert_eq!(ask(&url, &format!("SELECT count(*) FROM {table}")), [[rows.to_string()]], "{table}");
     }
+    let counted = "SELECT reltuples FROM pg_class WHERE oid = 'decisions'::regclass";
+    assert_eq!(ask(&url, counted), [["9"]], "it plans by what is there");
     for command in
         [&["ledger"][..], &["subscriber", "list"], &["subscriber", "export", "--secrets"], &["outbox", "list", "--status", "all"]]
     {
