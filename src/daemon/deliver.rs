@@ -20,7 +20,7 @@ use crate::clock::{Clock, Stopwatch};
 use crate::delivery::{Delivery, Outcome, WebhookSecret};
 use crate::limiter::Verdict;
 use crate::notice::Way;
-use crate::store::{Ahead, Claim, Claimed, ClaimedNotice, Room as _, Settlement, Store, StoreError};
+use crate::store::{Ahead, Claim, Claimed, ClaimedNotice, Claims, Room as _, Settlement, Store, StoreError};
 use crate::time::{Span, Timestamp};
 
 /// Attempts under way at once.
@@ -170,7 +170,7 @@ impl Deliverer {
         let work = database.with(move |store| {
             let claim = Claim { owner: &owner, most, lease: LEASE, now };
             let ahead = Ahead { lanes: &lanes, most: most_ahead };
-            let claimed = store.settle_and_claim(&settled, claim, &mut rooms, ahead)?;
+            let claims = store.settle_and_claim(&settled, claim, &mut rooms, ahead)?;
             for (channel, reason) in failed_probes {
                 let given_up = store.give_up(&channel, now.minus(MAX_AGE), &too_old(&reason), now)?;
                 if given_up > 0 {
@@ -178,9 +178,9 @@ impl Deliverer {
                 }
             }
             // What was claimed is started whether the rest can be read or not.
-            Ok((claimed, rooms.refusing(), store.called_back(&owner, &waiting), store.next_due(now), store.has_notices()))
+            Ok((claims, rooms.refusing(), store.called_back(&owner, &waiting), store.next_due(now), store.has_notices()))
         });
-        let (claimed, refusing, called_back, next_due, has_notices) = match self.beside(work).await {
+        let (Claims { claimed, ran_out }, refusing, called_back, next_due, has_notices) = match self.beside(work).await {
             Ok(done) => done,
             Err(fault) => {
                 self.in_turns = true;
@@ -189,6 +189,13 @@ impl Deliverer {
         };
         self.ended.drain(..written);
         let failed_probes = self.failed_probes.drain(..probes).collect();
+        if ran_out > 0 {
+            self.metrics.leases_lost(ran_out);
+            tracing::warn!(
+                "{ran_out} deliveries were leased for {LEASE} and not settled, since a daemon died or was cut off; they are \
+                 attempted again, and may arrive a second time under the same id"
+            );
+        }
         for claimed in claimed {
             self.lined_up.push(claimed, now);
         }

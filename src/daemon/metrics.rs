@@ -60,6 +60,7 @@ pub struct Metrics {
     attempts: IntCounterVec,
     attempt_seconds: HistogramVec,
     latency_seconds: HistogramVec,
+    leases_lost: IntCounterVec,
     reloads: IntCounterVec,
     limits_admitted: IntCounterVec,
     limits_refused: IntCounterVec,
@@ -122,6 +123,11 @@ impl Metrics {
                 "From an event's first sight in the feed to the receipt of an alert of it alone.",
                 &LATENCIES,
                 &channels,
+            ),
+            leases_lost: counter(
+                &registry,
+                ("leases_lost", "Deliveries that a daemon leased and did not settle: they are attempted again."),
+                &[],
             ),
             reloads: counter(
                 &registry,
@@ -247,6 +253,11 @@ impl Metrics {
     /// An alert of one event was received, so long after the event was first seen.
     pub(super) fn received(&self, channel: &Channel, latency: Span) {
         self.latency_seconds.with_label_values(&[kind(channel)]).observe(latency.as_seconds());
+    }
+
+    /// So many deliveries were leased, and what became of them nobody wrote.
+    pub(super) fn leases_lost(&self, count: usize) {
+        self.leases_lost.with_label_values(&[] as &[&str]).inc_by(count as u64);
     }
 
     pub(super) fn reloaded(&self, applied: bool) {

@@ -184,7 +184,7 @@ impl Service {
             watching,
             metrics,
         } = self;
-        prepare(&database, operator.as_deref(), clock.now()).await?;
+        prepare(&database, operator.as_deref(), &metrics, clock.now()).await?;
         let stages = if operator.is_some() { &Stage::ALL[..] } else { &Stage::WITHOUT_NOTICES };
         let vitals =
             Vitals::new(identity, stages, database.clone(), Arc::clone(&clock), watching.subscribe(), Arc::clone(&metrics));
@@ -241,7 +241,7 @@ async fn keep_time(shared: &Shared, steered: Option<Arc<SteeredClock>>, mut stop
 }
 
 /// What is to be done before anything runs: after a restored backup, a daemon that was killed, another operator.
-async fn prepare(database: &Database, operator: Option<&Operator>, now: Timestamp) -> Result<(), StoreError> {
+async fn prepare(database: &Database, operator: Option<&Operator>, metrics: &Metrics, now: Timestamp) -> Result<(), StoreError> {
     if let Some(FromBackup { made_at, may_repeat }) = database.with(Store::begin_from_backup).await? {
         tracing::warn!(
             "this database is a backup made at {made_at}: messages that were due then ({may_repeat}) may be sent a second \
@@ -250,6 +250,7 @@ async fn prepare(database: &Database, operator: Option<&Operator>, now: Timestam
     }
     let recovered = database.with(move |store| store.recover_leases(now)).await?;
     if recovered > 0 {
+        metrics.leases_lost(recovered);
         tracing::info!("{recovered} deliveries were under way when the daemon last stopped; they are attempted again");
     }
     let ways = operator.map_or_else(Vec::new, Operator::ways);

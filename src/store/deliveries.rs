@@ -69,6 +69,15 @@ impl Claim<'_> {
     }
 }
 
+/// What a claim finds.
+#[derive(Debug)]
+pub struct Claims {
+    /// What its owner may attempt now.
+    pub claimed: Vec<Claimed>,
+    /// How many leases, of whomever, had run out unsettled. What was leased is due again, and may arrive a second time.
+    pub ran_out: usize,
+}
+
 /// How much may leave by which lane, while places are given out, the first of all first.
 pub trait Room {
     /// The most that this lane has room for.
@@ -110,9 +119,9 @@ impl Store {
     pub fn claim(&mut self, claim: Claim<'_>, mut room: impl Fn(&Lane) -> usize) -> Result<Vec<Claimed>, StoreError> {
         let begin = self.connection.begin_beside_others();
         let transaction = begin.map_err(step("begin claiming deliveries"))?;
-        let claimed = claim_within(&transaction, claim, &mut room, Ahead::default())?;
+        let claims = claim_within(&transaction, claim, &mut room, Ahead::default())?;
         transaction.commit().map_err(step("commit the leases"))?;
-        Ok(claimed)
+        Ok(claims.claimed)
     }
 
     /// Records what became of attempts, all in one transaction. One whose lease went to another owner is left to that owner.
@@ -136,13 +145,13 @@ impl Store {
         claim: Claim<'_>,
         room: &mut impl Room,
         ahead: Ahead<'_>,
-    ) -> Result<Vec<Claimed>, StoreError> {
+    ) -> Result<Claims, StoreError> {
         let begin = self.connection.begin_beside_others();
         let transaction = begin.map_err(step("begin settling deliveries"))?;
         settle_within(&transaction, claim.owner, settled, claim.now)?;
-        let claimed = claim_within(&transaction, claim, room, ahead)?;
+        let claims = claim_within(&transaction, claim, room, ahead)?;
         transaction.commit().map_err(step("commit the settled deliveries and the leases"))?;
-        Ok(claimed)
+        Ok(claims)
     }
 
     /// Of these deliveries those that are not to be attempted any more: no longer this owner's, or of a subscriber who was
@@ -261,16 +270,16 @@ fn claim_within(
     claim: Claim<'_>,
     room: &mut impl Room,
     ahead: Ahead<'_>,
-) -> Result<Vec<Claimed>, StoreError> {
+) -> Result<Claims, StoreError> {
     drop_of_the_gone(transaction, Waiting::Leased { until: claim.now }, claim.now)?;
-    take_back_leases(transaction, Letters::Outbox, claim.now)?;
+    let ran_out = take_back_leases(transaction, Letters::Outbox, claim.now)?;
     let places = first_in_line(transaction, claim, room).map_err(step("find due deliveries"))?;
     let mut claimed = claim_places(transaction, claim, places)?;
     if !ahead.lanes.is_empty() && ahead.most > 0 {
         let places = next_in_line(transaction, claim.now, ahead).map_err(step("find due deliveries"))?;
         claimed.extend(claim_places(transaction, claim, places)?);
     }
-    Ok(claimed)
+    Ok(Claims { claimed, ran_out })
 }
 
 /// Leases what is at these places, as far as it can be read.

@@ -49,7 +49,7 @@ pub use changes::Judging;
 pub use copy::Copied;
 pub use daemons::Colleague;
 pub use decisions::{Candidate, Chunk, DispatchTask};
-pub use deliveries::{Ahead, Claim, Claimed, Place, Room, Settlement};
+pub use deliveries::{Ahead, Claim, Claimed, Claims, Place, Room, Settlement};
 pub use events::Ingested;
 pub use lanes::lanes;
 pub use ledger::{HistoryRow, LedgerRow, SubscriberCounts, UpdateRow};

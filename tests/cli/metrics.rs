@@ -196,6 +196,7 @@ async fn what_is_exposed_is_strict_and_equals_the_ledger() {
     }
     assert_eq!(one("throttler_attempts_total", &[("channel", "webhook"), ("result", "permanent")]), rows("sum(status = 'dead')"));
     assert!(one("throttler_attempts_total", &[("channel", "webhook"), ("result", "transient")]) > 0);
+    assert_eq!(one("throttler_leases_lost_total", &[]), 0);
     let updates = number(&place, "SELECT count(*) FROM updates").expect("a number").unsigned_abs();
     assert_eq!(sum(&found["throttler_updates_total"]), updates);
 

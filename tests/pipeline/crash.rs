@@ -1,8 +1,10 @@
 //! A crash between every pair of steps: nothing is lost, nothing is doubled by us, no limiter forgets.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use throttler::clock::Clock;
+use throttler::clock::{Clock, ManualClock};
+use throttler::daemon::{Deliverer, Metrics};
 use throttler::limiter::Algorithm;
 use throttler::store::{Claim, Settlement, Store, StoreError};
 use throttler::subscriber::{Excess, Updates};
@@ -211,4 +213,31 @@ async fn a_lease_that_ran_out_is_taken_over_and_its_late_owner_settles_nothing()
     let done = [(first[0].delivery_key, Settlement::Delivered { detail: "yes".into() })];
     store.settle("second", &done, rig.clock.now()).expect("settled");
     assert_eq!(rig.ledger()[0].delivery.as_deref(), Some("delivered"));
+}
+
+#[tokio::test]
+async fn leases_that_run_out_are_counted() {
+    let mut rig = Rig::with(&[]).await;
+    rig.add(&[rig.hooked("anna"), rig.hooked("bruno")]);
+    rig.pass(1);
+    rig.show(&[Quake::new(&rig, "us1", 5.5, 60)]);
+    rig.poll().await;
+    rig.dispatch().await;
+    let (lease, now) = (Span::from_seconds(300), rig.clock.now());
+    let taken = rig.store().claim(Claim { owner: "a daemon that dies", most: 10, lease, now }, |_| 1).expect("claimed");
+    assert_eq!(taken.len(), 1, "the other waits for the channel");
+    let (metrics, database, delivery) = (Arc::new(Metrics::new()), rig.parts().database.clone(), Arc::clone(&rig.delivery));
+    let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&rig.clock);
+    rig.parts().deliverer = Deliverer::new(database, delivery, clock).counting(Arc::clone(&metrics));
+    let lost = || {
+        let families = metrics.gather();
+        let family = families.iter().find(|family| family.name() == "throttler_leases_lost_total").expect("it is counted");
+        family.get_metric()[0].get_counter().get_value()
+    };
+    rig.pass(299);
+    rig.deliver().await;
+    assert_eq!((rig.receiver.requests().len(), lost()), (1, 0.0));
+    rig.pass(1);
+    rig.deliver().await;
+    assert_eq!((rig.receiver.requests().len(), lost()), (2, 1.0));
 }
