@@ -132,7 +132,7 @@ async fn fill(kind: Kind, count: usize, directory: &Path, port: u16, database: &
     ))?;
     ingester.poll().await?;
     let start = clock.now();
-    dispatch::all(database, &**clock, |_| {}).await?;
+    dispatch::all(database, clock, |_| {}).await?;
     println!("decided for {count} subscribers in {:.2} s", clock.now().since(start).as_seconds());
     Ok(())
 }

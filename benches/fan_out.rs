@@ -221,7 +221,7 @@ impl Bench {
 
 async fn decide(database: Database, clock: Arc<ManualClock>) -> Result<u64> {
     let mut decided = 0;
-    dispatch::all(&database, &*clock, |step| {
+    dispatch::all(&database, &clock, |step| {
         if let Dispatched::Decided { chunk, .. } = step {
             decided += chunk.decided.len() as u64;
         }

@@ -20,8 +20,8 @@ pub enum Dispatched {
     Asked { asked: Vec<(String, Release)> },
     /// Told an event's newest version to one chunk of those who had been told of it.
     Updated { event: Box<Event>, chunk: UpdateChunk },
-    /// Asked a subscriber's limiter again on behalf of an update that waits.
-    UpdateAsked { subscriber: String, plan: Option<UpdatePlan> },
+    /// Asked some subscribers' limiters again on behalf of updates that wait: their names with what was decided, if anything was.
+    UpdatesAsked { asked: Vec<(String, Option<UpdatePlan>)> },
 }
 
 /// One step: an event whose time to be confirmed ran out, or else the largest undecided event for its next chunk of subscribers, or
@@ -37,18 +37,19 @@ pub fn step(store: &mut Store, now: Timestamp) -> Result<Option<Dispatched>, Sto
     }
     if let Some(task) = store.next_dispatch()? {
         let chunk = store.decide_chunk(&task, now, |candidate, event| {
-            plan::decide(candidate.subscriber, candidate.limiter, event, task.unconfirmed, now)
+            plan::decide(candidate.subscriber, candidate.limiter, event, task.unconfirmed, candidate.now)
         })?;
         return Ok(Some(Dispatched::Decided { event: task.event, chunk }));
     }
-    let asked = store.release(now, |candidate, held| plan::release(candidate.subscriber, candidate.limiter, held, now))?;
+    let asked =
+        store.release(now, |candidate, held| plan::release(candidate.subscriber, candidate.limiter, held, candidate.now))?;
     if asked.is_empty() { update(store, now) } else { Ok(Some(Dispatched::Asked { asked })) }
 }
 
 /// One step of telling what has changed: the largest updated event for its next chunk of those who were told of it, or else
-/// one subscriber for whom an update waits.
+/// some subscribers for whom updates wait.
 fn update(store: &mut Store, now: Timestamp) -> Result<Option<Dispatched>, StoreError> {
-    let decide = |Listener { candidate: Candidate { subscriber, limiter }, told, event, changes }: Listener<'_>| {
+    let decide = |Listener { candidate: Candidate { subscriber, limiter, now }, told, event, changes }: Listener<'_>| {
         if event.is_withdrawn() {
             plan::withdrawal(subscriber, limiter, told, event, now)
         } else {
@@ -59,19 +60,23 @@ fn update(store: &mut Store, now: Timestamp) -> Result<Option<Dispatched>, Store
         let chunk = store.update_chunk(&task, now, decide)?;
         return Ok(Some(Dispatched::Updated { event: Box::new(task.event), chunk }));
     }
-    let Some(waiting) = store.waiting_update(now)? else { return Ok(None) };
-    let plan = store.release_update(waiting.subscriber_key, now, decide)?;
-    Ok(Some(Dispatched::UpdateAsked { subscriber: waiting.subscriber, plan }))
+    let asked = store.release_updates(now, decide)?;
+    Ok((!asked.is_empty()).then_some(Dispatched::UpdatesAsked { asked }))
 }
 
 /// Steps until nothing is left to do, telling `observe` of each, with the database free for others in between.
 ///
 /// # Errors
 /// [`StoreError`] if the database cannot be read or written; what was decided before stands.
-pub async fn all(database: &Database, clock: &dyn Clock, mut observe: impl FnMut(&Dispatched)) -> Result<(), StoreError> {
+pub async fn all<C: Clock + ?Sized + 'static>(
+    database: &Database,
+    clock: &Arc<C>,
+    mut observe: impl FnMut(&Dispatched),
+) -> Result<(), StoreError> {
     loop {
-        let now = clock.now();
-        match database.with(move |store| step(store, now)).await? {
+        let clock = Arc::clone(clock);
+        // The time is that at which it gets the database, not that at which it asked for it.
+        match database.with(move |store| step(store, clock.now())).await? {
             Some(dispatched) => observe(&dispatched),
             None => return Ok(()),
         }

@@ -236,7 +236,7 @@ impl Metrics {
                 undecided.inc_by(chunk.undecided.len() as u64);
             }
             // What was decided to wait asks again; it is not decided a second time.
-            Dispatched::Unconfirmed { .. } | Dispatched::Asked { .. } | Dispatched::UpdateAsked { .. } => {}
+            Dispatched::Unconfirmed { .. } | Dispatched::Asked { .. } | Dispatched::UpdatesAsked { .. } => {}
         }
     }
 

@@ -416,7 +416,7 @@ async fn keep_dispatching(shared: &Shared, mut stop: StopSignal) {
     loop {
         shared.vitals.turn(Stage::Dispatch).await;
         let mut since_step = Stopwatch::start();
-        let done = dispatch::all(&shared.database, &*shared.clock, |dispatched| {
+        let done = dispatch::all(&shared.database, &shared.clock, |dispatched| {
             shared.vitals.mark(Stage::Dispatch);
             shared.metrics.dispatched(dispatched, since_step.elapsed());
             log_dispatched(dispatched);
@@ -488,10 +488,13 @@ fn log_dispatched(dispatched: &Dispatched) {
                 tracing::info!(target: DISPATCH, event = %event.id, sent, withheld, "{what}: {}", event.title());
             }
         }
-        Dispatched::UpdateAsked { subscriber, plan: Some(plan) } if plan.message.is_some() => {
-            tracing::info!(target: DISPATCH, subscriber, "an update that waited is told: {}", plan.reason);
+        Dispatched::UpdatesAsked { asked } => {
+            for (subscriber, plan) in asked {
+                if let Some(plan) = plan.as_ref().filter(|plan| plan.message.is_some()) {
+                    tracing::info!(target: DISPATCH, subscriber, "an update that waited is told: {}", plan.reason);
+                }
+            }
         }
-        Dispatched::UpdateAsked { .. } => {}
     }
 }
 

@@ -14,10 +14,14 @@ use crate::event::Event;
 use crate::limiter::{Algorithm, Limiter};
 use crate::plan::{Outcome, Plan};
 use crate::subscriber::Subscriber;
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// Subscribers that one transaction decides on. Small enough that nothing else waits long, large enough to spread the sync.
 pub(super) const CHUNK: i64 = 4_000;
+
+/// The longest between a look at the clock and what is dated by it. What is known from further ahead was recorded by a clock that
+/// was set back since, and nobody waits until it shows that again.
+const LONGEST_WAIT: Span = Span::from_seconds(3_600);
 
 /// An event on which subscribers are still to be asked.
 #[derive(Clone, Debug)]
@@ -25,7 +29,7 @@ pub struct DispatchTask {
     pub event_key: i64,
     pub event: Arc<Event>,
     first_seen_at: Timestamp,
-    /// When it was last revised, and subscribers were to be asked.
+    /// When it was last revised, and subscribers were to be asked. No decision on it is dated earlier.
     pub(super) changed_at: Timestamp,
     baseline: bool,
     /// Whether it was to be confirmed, and was not in time.
@@ -38,6 +42,9 @@ pub struct DispatchTask {
 pub struct Candidate<'a> {
     pub subscriber: &'a Subscriber,
     pub limiter: &'a mut Limiter,
+    /// When: now, or when what it is asked about became known, if that is later, by up to an hour. Whoever looked at the clock, and
+    /// then waited for others to write, dates nothing before what they wrote.
+    pub now: Timestamp,
 }
 
 /// What one chunk did.
@@ -88,6 +95,7 @@ impl Store {
         now: Timestamp,
         mut decide: impl FnMut(Candidate<'_>, &Arc<Event>) -> Plan,
     ) -> Result<Chunk, StoreError> {
+        let now = dated(now, task.changed_at);
         shared::share_out(&self.connection, task, CHUNK)?;
         let begin = self.connection.begin_beside_others();
         let transaction = begin.map_err(step("begin a decision"))?;
@@ -131,7 +139,7 @@ impl Store {
                     continue;
                 }
             };
-            let plan = decide(Candidate { subscriber: &subscriber, limiter: &mut limiter }, &task.event);
+            let plan = decide(Candidate { subscriber: &subscriber, limiter: &mut limiter, now }, &task.event);
             let to = Addressed { key, subscriber: &subscriber, event_key: task.event_key, ending: "" };
             let delivery = plan.message.as_ref().map(|message| messages.write(to, message, now)).transpose()?;
             let written = writing.decision(task.event_key, key, &plan, delivery, now);
@@ -161,6 +169,11 @@ impl Chunk {
     fn count(&mut self, outcome: Outcome, algorithm: Option<Algorithm>) {
         *self.tally.entry((outcome, algorithm)).or_default() += 1;
     }
+}
+
+/// When something is decided of what became known at `known_at`, by whoever looked at the clock at `now` and then waited.
+pub(super) fn dated(now: Timestamp, known_at: Timestamp) -> Timestamp {
+    if known_at > now && known_at.since(now) <= LONGEST_WAIT { known_at } else { now }
 }
 
 /// A limiter whose limit was changed since keeps what was spent.

@@ -9,7 +9,7 @@ use super::{Store, StoreError, confirmations, queries, step, unlinked};
 use crate::event::{Event, Magnitude};
 use crate::identity::{self, Identity, Known};
 use crate::news::{EventRules, Fate};
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// What a poll brought.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -260,11 +260,20 @@ pub(super) fn write_revision(
     changes: &str,
     now: Timestamp,
 ) -> Result<(), StoreError> {
+    // A clock that was set back, or another daemon's, does not make the newest version an earlier one.
+    let newest = transaction.prepare_cached("SELECT max(seen_at) FROM revisions WHERE event_key = ?1");
+    let newest = newest.and_then(|mut newest| newest.query_row([key], |row| row.get::<_, Option<At>>(0)));
+    let newest = newest.map_err(step("look for the newest version"))?.map(|newest| newest.0);
+    let at = newest.filter(|newest| *newest > now).map_or(now, |newest| newest.plus(Span::from_ticks(1)));
+    if at > now {
+        let late = "UPDATE events SET changed_at = max(changed_at, ?2) WHERE event_key = ?1";
+        transaction.execute(late, params![key, At(at)]).map_err(step("record a revision"))?;
+    }
     // Two revisions within one tick come from one poll; the last is what was known after it.
     let sql = "INSERT INTO revisions (event_key, seen_at, body, changes) VALUES (?1, ?2, ?3, ?4)
                ON CONFLICT (event_key, seen_at) DO UPDATE SET body = excluded.body, changes = revisions.changes || ', ' || excluded.changes";
     let done =
-        transaction.prepare_cached(sql).and_then(|mut statement| statement.execute(params![key, At(now), Json(event), changes]));
+        transaction.prepare_cached(sql).and_then(|mut statement| statement.execute(params![key, At(at), Json(event), changes]));
     done.map(|_| ()).map_err(step("record a revision"))
 }
 

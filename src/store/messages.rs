@@ -134,13 +134,6 @@ impl<'t> Writer<'t> {
         }
     }
 
-    /// Puts the only message of a transaction into the outbox: its key.
-    pub fn write_only(mut self, to: Addressed<'_>, message: &Message, now: Timestamp) -> Result<i64, StoreError> {
-        let key = self.write(to, message, now)?;
-        self.finish()?;
-        Ok(key)
-    }
-
     /// All that was put into the outbox is there, if the transaction is committed.
     pub fn finish(self) -> Result<(), StoreError> {
         let batches = [self.pieces, self.wholes];

@@ -29,6 +29,7 @@ mod shared;
 mod sql;
 mod status;
 mod subscribers;
+mod telling;
 mod unlinked;
 mod unsubscribe;
 mod updates;
@@ -67,7 +68,7 @@ pub use sql::Error as SqlError;
 pub use status::{Backlog, StoreStatus};
 pub use subscribers::{StoredSubscriber, SubscriberKey};
 pub use unsubscribe::{Unsubscribing, Visitor};
-pub use updates::{Listener, UpdateChunk, UpdateTask, WaitingUpdate};
+pub use updates::{Listener, UpdateChunk, UpdateTask};
 
 /// How long a statement waits for another process's transaction.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);

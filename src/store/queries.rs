@@ -121,22 +121,34 @@ pub(super) const LISTENERS: &str = concat!(
     ORDER BY s.subscriber_key LIMIT :chunk"
 );
 
-/// What a subscriber was told of an event and of those that were merged into it, message after message.
-pub(super) const TOLD: &str = "SELECT o.delivery_key, o.alert_id, o.created_at AS sent_at, d.outcome = 'digested' AS digest,
-      (SELECT r.body FROM revisions AS r WHERE r.event_key = d.event_key AND r.seen_at <= o.created_at
-       ORDER BY r.seen_at DESC LIMIT 1) AS body
+/// For whom a version is decided, of a range of subscribers.
+pub(super) const UPDATED: &str =
+    "SELECT subscriber_key FROM updates WHERE event_key = ?1 AND subscriber_key BETWEEN ?2 AND ?3 AND revision = ?4";
+
+/// What each of a range of subscribers was told of an event and of those that were merged into it, message after message: the version
+/// that was the newest when the message was made. The first, if the message is dated before it, as earlier versions of the program
+/// did where several daemons worked.
+pub(super) const TOLD: &str =
+    "SELECT d.subscriber_key, o.delivery_key, o.alert_id, o.created_at AS sent_at, d.outcome = 'digested' AS digest,
+      coalesce((SELECT r.body FROM revisions AS r WHERE r.event_key = d.event_key AND r.seen_at <= o.created_at
+                ORDER BY r.seen_at DESC LIMIT 1),
+               (SELECT r.body FROM revisions AS r WHERE r.event_key = d.event_key ORDER BY r.seen_at LIMIT 1)) AS body
     FROM decisions AS d CROSS JOIN outbox AS o ON o.delivery_key = d.delivery_key
-    WHERE d.subscriber_key = ?2 AND d.event_key IN (SELECT ?1 UNION ALL SELECT event_key FROM events WHERE merged_into = ?1)
+    WHERE d.subscriber_key BETWEEN ?2 AND ?3
+      AND d.event_key IN (SELECT ?1 UNION ALL SELECT event_key FROM events WHERE merged_into = ?1)
     UNION ALL
-    SELECT o.delivery_key, o.alert_id, o.created_at, FALSE, r.body FROM updates AS u
+    SELECT u.subscriber_key, o.delivery_key, o.alert_id, o.created_at, FALSE, r.body FROM updates AS u
     CROSS JOIN outbox AS o ON o.delivery_key = u.delivery_key
     CROSS JOIN revisions AS r ON r.event_key = u.event_key AND r.seen_at = u.revision
-    WHERE u.subscriber_key = ?2 AND u.event_key IN (SELECT ?1 UNION ALL SELECT event_key FROM events WHERE merged_into = ?1)
-    ORDER BY 1";
+    WHERE u.subscriber_key BETWEEN ?2 AND ?3
+      AND u.event_key IN (SELECT ?1 UNION ALL SELECT event_key FROM events WHERE merged_into = ?1)
+    ORDER BY 1, 2";
 
-/// Who may be told now of an update that waits.
-pub(super) const WAITING_UPDATE: &str = "SELECT subscriber_key, name FROM subscribers
-    WHERE update_wake_at <= ?1 AND standing = 'active' AND removed_at IS NULL ORDER BY update_wake_at LIMIT 1";
+/// Those who may be told now of an update that waits.
+pub(super) const WAKING_FOR_UPDATES: &str = concat!(
+    with_limiters!(),
+    " WHERE update_wake_at <= ?1 AND standing = 'active' AND removed_at IS NULL ORDER BY update_wake_at LIMIT ?2"
+);
 
 /// The largest event of which an update waits for a subscriber, as it is known now.
 pub(super) const LARGEST_WAITING_UPDATE: &str = "SELECT e.event_key, e.body,
@@ -147,7 +159,7 @@ pub(super) const LARGEST_WAITING_UPDATE: &str = "SELECT e.event_key, e.body,
 
 /// What is withheld from a subscriber and still to be told.
 pub(super) const HELD: &str =
-    "SELECT event_key, body, decided_at, outcome = 'held', unconfirmed FROM decisions JOIN events USING (event_key)
+    "SELECT event_key, body, decided_at, outcome = 'held', unconfirmed, changed_at FROM decisions JOIN events USING (event_key)
     WHERE subscriber_key = ?1 AND (outcome = 'pending' OR outcome = 'waiting' OR outcome = 'held') ORDER BY decided_at, event_key LIMIT ?2";
 
 /// The next channel for which something waits.
@@ -456,9 +468,10 @@ mod tests {
             ("TO_CONFIRM", TO_CONFIRM, vec![], false),
             ("NEXT_UPDATE", NEXT_UPDATE, vec!["SCAN events USING INDEX events_to_update"], false),
             ("LISTENERS", LISTENERS, vec![], false),
-            // What one subscriber was told of one event, and what waits for one, are few.
+            ("UPDATED", UPDATED, vec![], false),
+            // What a chunk of subscribers was told of one event is sorted, and what waits for one.
             ("TOLD", TOLD, vec![], true),
-            ("WAITING_UPDATE", WAITING_UPDATE, vec![], false),
+            ("WAKING_FOR_UPDATES", WAKING_FOR_UPDATES, vec![], false),
             ("LARGEST_WAITING_UPDATE", LARGEST_WAITING_UPDATE, vec![], true),
             // What one subscriber is owed is sorted: it is only what waits now.
             ("HELD", HELD, vec![], true),

@@ -1,7 +1,7 @@
 //! Telling of what was withheld once the limiters allow it: digests, and what waited. Many fall due at one instant, so that some
 //! hundreds of subscribers are asked again in one transaction.
 
-use super::decisions::{Candidate, WRITE_LIMITER, carried};
+use super::decisions::{Candidate, WRITE_LIMITER, carried, dated};
 use super::messages::{Addressed, Writer};
 use super::rows::{At, Json, Word, optional_at};
 use super::shared::{self, Nudge};
@@ -14,7 +14,7 @@ use crate::plan::{Held, Outcome, Release};
 use crate::time::Timestamp;
 
 /// Subscribers that one transaction asks again. Few enough that a new event does not wait long behind them.
-const ASKED_AT_ONCE: i64 = 500;
+pub(super) const ASKED_AT_ONCE: i64 = 500;
 /// What is held for one subscriber and told in one go; more waits for the next message.
 const MAX_HELD: i64 = 10_000;
 /// Withheld events after which a transaction asks nobody further.
@@ -46,13 +46,14 @@ impl Store {
                 asked.push((name, Release::Never));
                 continue;
             };
-            let (event_keys, held) = read_held(&transaction, key)?;
+            let (event_keys, held, known_at) = read_held(&transaction, key)?;
             read += held.len();
+            let now = known_at.map_or(now, |known_at| dated(now, known_at));
             let mut limiter = carried(limiter, &subscriber, now);
             let released = if held.is_empty() {
                 Release::Never
             } else {
-                release(Candidate { subscriber: &subscriber, limiter: &mut limiter }, &held)
+                release(Candidate { subscriber: &subscriber, limiter: &mut limiter, now }, &held)
             };
             let wake_at = match &released {
                 Release::Now { message, outcome, reason, held: told } => {
@@ -116,16 +117,20 @@ fn due(transaction: &Transaction<'_>, now: Timestamp) -> Result<Due, StoreError>
     read().map_err(step("find who may be told of what was withheld"))
 }
 
-fn read_held(transaction: &Transaction<'_>, key: SubscriberKey) -> Result<(Vec<i64>, Vec<Held>), StoreError> {
-    let read = || -> sql::Result<Vec<(i64, Held)>> {
+/// What is withheld from a subscriber, with the rows of the events, and when what is known of them became known.
+fn read_held(transaction: &Transaction<'_>, key: SubscriberKey) -> Result<(Vec<i64>, Vec<Held>, Option<Timestamp>), StoreError> {
+    let mut known_at: Option<Timestamp> = None;
+    let mut read = || -> sql::Result<Vec<(i64, Held)>> {
         let mut statement = transaction.prepare_cached(queries::HELD)?;
         let rows = statement.query_map(params![key.0, MAX_HELD], |row| {
             let (event, withheld_at) = (row.get::<_, Json<Event>>(1)?.0, row.get::<_, At>(2)?.0);
+            known_at = known_at.max(Some(row.get::<_, At>(5)?.0));
             Ok((row.get(0)?, Held { event, withheld_at, quiet: row.get(3)?, unconfirmed: row.get(4)? }))
         })?;
         rows.collect()
     };
-    Ok(read().map_err(step("read what was withheld"))?.into_iter().unzip())
+    let (event_keys, held) = read().map_err(step("read what was withheld"))?.into_iter().unzip();
+    Ok((event_keys, held, known_at))
 }
 
 /// What one transaction writes for those whom it asked.

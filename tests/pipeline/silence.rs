@@ -91,7 +91,7 @@ async fn course(rig: &mut Rig) -> Vec<String> {
         let clock: Arc<dyn Clock> = clock;
         let fault = if let Err(fault) = rig.parts().ingester.poll().await {
             told(&fault)
-        } else if let Err(fault) = dispatch::all(&database, &*clock, |_| {}).await {
+        } else if let Err(fault) = dispatch::all(&database, &clock, |_| {}).await {
             told(&fault)
         } else if let Err(fault) = rig.parts().deliverer.all().await {
             told(&fault)

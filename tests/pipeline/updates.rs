@@ -2,10 +2,13 @@
 
 use std::fs;
 
+use throttler::clock::Clock;
+use throttler::daemon::{Dispatched, dispatch};
 use throttler::event::EventId;
-use throttler::limiter::Algorithm;
+use throttler::limiter::{Algorithm, Policy};
 use throttler::plan::{Outcome, UpdateOutcome};
 use throttler::subscriber::{Excess, Mode, Standing, Subscriber, Updates};
+use throttler::time::Span;
 
 use crate::rig::{HOUR, MINUTE, Quake, Rig, limit, magnitude, mailed, name, quiet, subject};
 
@@ -176,6 +179,50 @@ async fn an_update_that_waits_for_a_row_that_cannot_be_read_stops_nobody_elses()
     rig.pass(HOUR);
     rig.settle().await;
     assert_eq!((rig.hooks("anna").len(), rig.hooks("bruno").len()), (1, 2));
+}
+
+#[tokio::test]
+async fn updates_that_wait_go_some_hundreds_at_once_and_a_new_event_in_between() {
+    let mut rig = Rig::fresh().await;
+    let bucket = limit(Algorithm::TokenBucket, "1/h", Some(1));
+    let of = |who: String| Subscriber {
+        policy: Policy::plain(bucket),
+        excess: Excess::Digest,
+        updates: Updates::Major,
+        ..mailed(&who)
+    };
+    rig.add(&(0..1_100).map(|at| of(format!("s{at}"))).collect::<Vec<_>>());
+    rig.poll().await;
+    rig.pass(MINUTE);
+    let quake = Quake::new(&rig, "us1", 5.2, MINUTE);
+    for version in [&quake, &quake.revised(5.8)] {
+        rig.show(std::slice::from_ref(version));
+        rig.poll().await;
+        rig.dispatch().await;
+        rig.pass(MINUTE);
+    }
+    let count = |rig: &Rig, outcome| rig.number(&format!("SELECT count(*) FROM updates WHERE outcome = '{outcome}'"));
+    assert_eq!(count(&rig, "waiting"), 1_100);
+    rig.pass(HOUR);
+    let first = rig.step().await.expect("a step");
+    let Dispatched::UpdatesAsked { asked } = first else { panic!("{first:?}") };
+    assert_eq!((asked.len(), count(&rig, "sent"), count(&rig, "waiting")), (500, 500, 600));
+    assert!(asked.iter().all(|(_, plan)| plan.as_ref().is_some_and(|plan| plan.outcome == UpdateOutcome::Sent)), "{asked:?}");
+    rig.show(&[Quake::new(&rig, "us2", 5.2, 1), quake.revised(5.8)]);
+    rig.poll().await;
+    let next = rig.step().await.expect("a step");
+    assert!(matches!(next, Dispatched::Decided { .. }), "{next:?}");
+    rig.dispatch().await;
+    // Of the others the new event took what there was, and the first 500 hear of it later.
+    assert_eq!((count(&rig, "sent"), count(&rig, "waiting")), (500, 600));
+    assert_eq!(rig.number("SELECT count(*) FROM decisions WHERE outcome = 'alerted'"), 1_100 + 600);
+    for _ in 0..3 {
+        rig.pass(HOUR);
+        rig.dispatch().await;
+    }
+    assert_eq!((count(&rig, "sent"), count(&rig, "waiting")), (1_100, 0));
+    assert_eq!(rig.number("SELECT count(*) FROM outbox"), 2 * 1_100 + 1_100);
+    rig.check_books();
 }
 
 #[tokio::test]
@@ -478,5 +525,91 @@ async fn a_pause_a_spoilt_limiter_and_old_age_are_respected() {
     then(&mut rig, &withdrawn(&larger.revised(7.4).revised(7.4))).await;
     assert_eq!(rig.hooks("anna").len(), 3, "but that it was withdrawn, always");
     assert_eq!(rig.ledger()[0].outcome, Outcome::Alerted);
+    rig.check_books();
+}
+
+/// Shows this version at the clock's time, and decides by what a daemon's clock said `late` seconds before, which waited meanwhile.
+async fn decided_late(rig: &mut Rig, quake: &Quake, late: u64) {
+    rig.show(std::slice::from_ref(quake));
+    rig.poll().await;
+    let (database, now) = (rig.parts().database.clone(), rig.clock.now().minus(Span::from_seconds(late)));
+    while database.with(move |store| dispatch::step(store, now)).await.expect("a step").is_some() {}
+    rig.deliver().await;
+}
+
+#[tokio::test]
+async fn nothing_is_dated_before_what_it_tells_though_its_clock_was_read_earlier() {
+    let mut rig = with(Updates::All, |_| {}).await;
+    let mut digesting = rig.hooked("bruno");
+    (digesting.excess, digesting.updates) = (Excess::Digest, Updates::All);
+    digesting.policy.limit = limit(Algorithm::TokenBucket, "1/h", Some(1));
+    rig.add(&[digesting]);
+    rig.pass(MINUTE);
+    let (first, mut second) = (Quake::new(&rig, "us1", 5.2, MINUTE), Quake::new(&rig, "us2", 5.4, MINUTE));
+    decided_late(&mut rig, &first, 6).await;
+    decided_late(&mut rig, &second, 6).await;
+    let early = "SELECT count(*) FROM decisions JOIN events USING (event_key) WHERE decided_at < first_seen_at";
+    assert_eq!(rig.number(early), 0);
+    assert_eq!(rig.outcomes("bruno"), ["us1 alerted", "us2 pending"]);
+    // What comes while bruno's digest waits is in it, and is not told again.
+    rig.pass(HOUR);
+    second = second.revised(6.1);
+    decided_late(&mut rig, &second, 6).await;
+    rig.pass(10);
+    rig.settle().await;
+    assert_eq!(rig.hooks("anna"), ["M 5.2 - near us1", "M 5.4 - near us2", "UPDATE: M 5.4 → 6.1 - near us2"]);
+    assert_eq!(rig.hooks("bruno").len(), 2, "{:?}", rig.hooks("bruno"));
+    let early = "SELECT count(*) FROM updates WHERE decided_at < revision";
+    assert_eq!((rig.number(early), updates(&rig)), (0, vec!["update sent".to_owned()]));
+    rig.check_books();
+}
+
+#[tokio::test]
+async fn nobody_waits_until_a_clock_that_was_far_ahead_is_right() {
+    let mut rig = with(Updates::All, |_| {}).await;
+    let mut quake = Quake::new(&rig, "us1", 5.2, MINUTE);
+    for (value, told) in [(5.2, 1), (5.8, 2)] {
+        quake = quake.revised(value);
+        rig.pass(MINUTE);
+        rig.show(std::slice::from_ref(&quake));
+        rig.clock.set(rig.clock_plus(2 * HOUR));
+        rig.poll().await;
+        rig.clock.set(rig.clock.now().minus(Span::from_seconds(2 * HOUR)));
+        rig.dispatch().await;
+        rig.deliver().await;
+        assert_eq!(rig.hooks("anna").len(), told, "at {value}");
+    }
+    assert_eq!(rig.hooks("anna"), ["M 5.2 - near us1", "UPDATE: M 5.2 → 5.8 - near us1"]);
+}
+
+#[tokio::test]
+async fn of_an_alert_that_is_dated_before_its_event_the_update_is_told_all_the_same() {
+    let mut rig = with(Updates::All, |_| {}).await;
+    let quake = Quake::new(&rig, "us1", 5.2, MINUTE);
+    rig.see(std::slice::from_ref(&quake)).await;
+    rig.run("UPDATE outbox SET created_at = created_at - 6000000");
+    then(&mut rig, &quake.revised(5.8)).await;
+    assert_eq!(rig.hooks("anna"), ["M 5.2 - near us1", "UPDATE: M 5.2 → 5.8 - near us1"]);
+}
+
+#[tokio::test]
+async fn a_version_that_is_seen_when_the_clock_was_set_back_is_the_newest() {
+    let mut rig = with(Updates::All, |_| {}).await;
+    let mut quake = Quake::new(&rig, "us1", 5.2, MINUTE);
+    rig.see(std::slice::from_ref(&quake)).await;
+    for value in [5.8, 6.4] {
+        quake = quake.revised(value);
+        rig.pass(1);
+        rig.show(std::slice::from_ref(&quake));
+        rig.clock.set(rig.clock.now().minus(Span::from_seconds(20)));
+        rig.poll().await;
+        rig.clock.set(rig.clock.now().plus(Span::from_seconds(20)));
+        rig.dispatch().await;
+        rig.deliver().await;
+    }
+    assert_eq!(rig.hooks("anna"), ["M 5.2 - near us1", "UPDATE: M 5.2 → 5.8 - near us1", "UPDATE: M 5.8 → 6.4 - near us1"]);
+    let newest = "SELECT r.body FROM revisions AS r ORDER BY seen_at DESC LIMIT 1";
+    assert!(rig.text(newest).contains("6.4"), "{}", rig.text(newest));
+    assert_eq!(rig.number("SELECT count(*) FROM events WHERE changed_at = (SELECT max(seen_at) FROM revisions)"), 1);
     rig.check_books();
 }

@@ -169,7 +169,7 @@ impl Stages {
         // A poll at every stop would find nothing new but at those of an event, and at the first.
         self.ingester.poll().await?;
         let mut lines = Vec::new();
-        dispatch::all(&self.database, &*self.clock, |dispatched| lines.extend(report::lines(now, dispatched))).await?;
+        dispatch::all(&self.database, &self.clock, |dispatched| lines.extend(report::lines(now, dispatched))).await?;
         self.deliverer.all().await?;
         debug_assert!(news.len() <= lines.len(), "every event is decided at its stop");
         if !quiet && !lines.is_empty() {

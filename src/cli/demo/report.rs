@@ -51,7 +51,7 @@ pub(super) fn lines(now: Timestamp, dispatched: &Dispatched) -> Vec<String> {
                 .collect()
         }
         // The catalogue of the demo tells of every quake once, as it was in the end.
-        Dispatched::Unconfirmed { .. } | Dispatched::Updated { .. } | Dispatched::UpdateAsked { .. } => Vec::new(),
+        Dispatched::Unconfirmed { .. } | Dispatched::Updated { .. } | Dispatched::UpdatesAsked { .. } => Vec::new(),
     }
 }
 

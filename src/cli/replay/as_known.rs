@@ -158,8 +158,11 @@ impl Course {
                 Dispatched::Decided { event, chunk } => self.decided(&event, &chunk.decided, now),
                 Dispatched::Asked { asked } => asked.iter().for_each(|(name, release)| self.released(name, release)),
                 Dispatched::Updated { chunk, .. } => chunk.decided.iter().for_each(|(name, plan)| self.updated(name, plan)),
-                Dispatched::UpdateAsked { subscriber, plan: Some(plan) } => self.updated(&subscriber, &plan),
-                Dispatched::Unconfirmed { .. } | Dispatched::UpdateAsked { plan: None, .. } => {}
+                Dispatched::UpdatesAsked { asked } => {
+                    let decided = asked.iter().filter_map(|(name, plan)| Some((name, plan.as_ref()?)));
+                    decided.for_each(|(name, plan)| self.updated(name, plan));
+                }
+                Dispatched::Unconfirmed { .. } => {}
             }
         }
         Ok(())
