@@ -120,6 +120,7 @@ impl Bench {
             bytes_each(self.size()? - before, decided)
         );
         self.with_deliveries(&databases).await?;
+        self.revised(&databases).await?;
         self.burst(&databases, subscribers, events).await?;
         println!("memory at most: {} MB", peak_memory()? / 1_000);
         Ok(())
@@ -159,6 +160,23 @@ impl Bench {
              {sent} messages had arrived by then",
             first.ticks() as f64 / 1e6
         );
+        Ok(())
+    }
+
+    /// The first event grows, and all who were told of it are told again, as far as their limiters let it pass.
+    async fn revised(&self, databases: &[Database]) -> Result<()> {
+        self.clock.set(self.clock.now().plus(Span::from_seconds(APART)));
+        self.happens(&databases[0], 0, 8.5).await?;
+        let (mut told, watch) = (0, Watch::start()?);
+        // One daemon tells of a version at a time.
+        dispatch::all(&databases[0], &self.clock, |step| {
+            if let Dispatched::Updated { chunk, .. } = step {
+                told += chunk.decided.len() as u64;
+            }
+        })
+        .await?;
+        let (wall, _) = watch.read()?;
+        println!("an update of it: {told} decisions in {wall:.2} s, {:.0} a second", told as f64 / wall);
         Ok(())
     }
 
