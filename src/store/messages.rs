@@ -176,7 +176,10 @@ impl<'t> Writer<'t> {
         let key = if let Some(key) = found {
             key
         } else {
-            // Another daemon may write the same at this moment.
+            // Another daemon may write the same at this moment, and in another order, so that each would wait for what the other wrote.
+            if let Some(session) = self.transaction.server() {
+                session.lock_wording()?;
+            }
             self.transaction.prepare_cached(insert)?.execute([Json(&terms)])?;
             find.query_row([Json(&terms)], |row| row.get(0))?
         };

@@ -1,12 +1,14 @@
 //! More subscribers than one transaction decides on.
 
-use throttler::daemon::Dispatched;
+use std::sync::Arc;
+
+use throttler::daemon::{Database, Dispatched, dispatch};
 use throttler::limiter::Algorithm;
-use throttler::store::Claim;
+use throttler::store::{Claim, Location, ServerUrl, Store};
 use throttler::subscriber::Excess;
 
 use crate::rig::{HOUR, MINUTE, Quake, Rig, limit, magnitude, mailed};
-use crate::server::{Server, ask, missing};
+use crate::server::{Server, ask, missing, server};
 
 /// For whom a server has no statistics.
 const SUBSCRIBERS: usize = 400;
@@ -87,4 +89,37 @@ async fn what_a_server_reads_for_each_message_does_not_grow_with_the_subscribers
         let entries: usize = row[1].parse().expect("a number");
         assert!(entries < 20 * SUBSCRIBERS, "of {} {entries} entries were read for {SUBSCRIBERS} messages", row[0]);
     }
+}
+
+/// What a limit promises is written when the first message says it: by one daemon from the first limit on, by the other from the last.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_daemons_that_come_upon_the_same_limits_in_other_orders_both_go_on() {
+    if let Some(why) = missing() {
+        println!("{why}");
+        return;
+    }
+    let url = server().schema();
+    let mut rig = Rig::fresh_on(Some(url.clone())).await;
+    let rates = (0..4_000).map(|at| 1 + at / 8).chain((1..=500).rev());
+    let of = |(at, rate)| {
+        let mut subscriber = mailed(&format!("s{at}"));
+        subscriber.policy.limit = limit(Algorithm::FixedWindow, &format!("{rate}/h"), None);
+        subscriber
+    };
+    rig.add(&rates.enumerate().map(of).collect::<Vec<_>>());
+    rig.poll().await;
+    rig.pass(1);
+    rig.show(&[Quake::new(&rig, "us0", 6.5, 1)]);
+    rig.poll().await;
+    let location: Location = url.parse::<ServerUrl>().expect("an address").into();
+    let open = |_| Database::new(Store::open(&location).expect("the database opens"));
+    let deciding = [0, 1].map(open).map(|database| {
+        let clock = Arc::clone(&rig.clock);
+        tokio::spawn(async move { dispatch::all(&database, &clock, |_| {}).await })
+    });
+    for deciding in deciding {
+        deciding.await.expect("it ends").expect("it decides");
+    }
+    assert_eq!((rig.number("SELECT count(*) FROM decisions"), rig.number("SELECT count(*) FROM terms")), (4_500, 500));
+    assert_eq!(rig.number("SELECT count(*) FROM outbox"), 4_500);
 }

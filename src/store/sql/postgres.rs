@@ -28,6 +28,7 @@ pub(super) const CHANNEL: &str = "throttler";
 /// Of the two numbers that name a lock the first says what is locked, the second in which schema.
 const WRITING: i32 = 0x7468_7201;
 const POLLING: i32 = 0x7468_7202;
+const WORDING: i32 = 0x7468_7203;
 /// The longest that a server which did not answer is left alone, so that of all who want something of it only one waits at a time.
 const REST: Duration = Duration::from_secs(5);
 
@@ -360,6 +361,11 @@ impl Session {
     /// The same without asking the server: within a transaction a session that was lost has failed.
     pub fn still_polls(&self) -> bool {
         self.opened.borrow().polls
+    }
+
+    /// Until this transaction ends nobody else of this schema who asks for the same goes on.
+    pub fn lock_wording(&self) -> Result<()> {
+        self.batch_as_it_is(&format!("SELECT pg_advisory_xact_lock({WORDING}, {})", self.schema))
     }
 
     /// Tells the other sessions of this schema.
