@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::pulse::{Pulse, Stage};
 use super::settings::Watching;
 use super::{Database, Metrics, systemd, with_causes};
-use crate::clock::Clock;
+use crate::clock::{Clock, Stopwatch};
 use crate::freshness::{FeedState, Freshness};
 use crate::plain::one_line;
 use crate::store::{Backlog, DaemonNote, Reload, Turns, Watched};
@@ -17,6 +17,11 @@ use crate::time::{Span, Timestamp};
 
 /// How often it is told how things stand, at most.
 const TELL_EVERY: Span = Span::from_seconds(5);
+/// What is still to be done is counted so seldom that counting takes at most this part of the time: a server takes a second for a
+/// million messages, in which nothing is decided.
+const COUNTING: u64 = 20;
+/// A count is told no longer than this.
+const MAX_COUNT_AGE: Span = Span::from_seconds(60);
 /// The longest line that is told.
 const MAX_LINE_CHARS: usize = 500;
 
@@ -46,6 +51,8 @@ pub(super) struct Vitals {
 struct Signs {
     pulse: Pulse,
     told: Option<Span>,
+    /// What was counted last, and until when it is told, by the clock that nobody sets.
+    counted: Option<(Backlog, Span)>,
     line: String,
     reload: Option<Reload>,
     /// What does not happen, and why.
@@ -62,7 +69,7 @@ impl Vitals {
         metrics: Arc<Metrics>,
     ) -> Vitals {
         let (started_at, pulse) = (clock.now(), Pulse::new(stages, systemd::watchdog()));
-        let signs = Signs { pulse, told: None, line: String::new(), reload: None, troubles: BTreeMap::new() };
+        let signs = Signs { pulse, told: None, counted: None, line: String::new(), reload: None, troubles: BTreeMap::new() };
         Vitals {
             identity,
             database,
@@ -155,8 +162,20 @@ impl Vitals {
 
     async fn line(&self) -> String {
         let watching = self.watching.borrow().clone();
-        let feed = watching.feed.clone();
-        let read = self.database.with(move |store| Ok((store.feed_state(&feed)?, store.backlog()?))).await;
+        let (feed, now) = (watching.feed.clone(), self.clock.uptime());
+        let known = self.signs().counted.filter(|(_, until)| now < *until).map(|(backlog, _)| backlog);
+        let read = self.database.with(move |store| {
+            let state = store.feed_state(&feed)?;
+            let since = Stopwatch::start();
+            let counted = if known.is_none() { Some((store.backlog()?, since.elapsed())) } else { None };
+            Ok((state, counted))
+        });
+        let read = read.await.map(|(state, counted)| {
+            if let Some((backlog, took)) = counted {
+                self.signs().counted = Some((backlog, Span::from_ticks(now.ticks().saturating_add(told_for(took).ticks()))));
+            }
+            (state, counted.map(|(backlog, _)| backlog).or(known).unwrap_or_default())
+        });
         let standing = match read {
             Ok((state, backlog)) => {
                 let freshness = state.freshness(watching.since, watching.stale_after, self.clock.now());
@@ -222,6 +241,11 @@ impl Vitals {
     }
 }
 
+/// How long a count is told that took so long.
+fn told_for(took: Span) -> Span {
+    Span::from_ticks(took.ticks().saturating_mul(COUNTING)).min(MAX_COUNT_AGE)
+}
+
 /// How things stand, in words.
 fn standing(state: &FeedState, freshness: Freshness, backlog: Backlog) -> String {
     let feed = match (freshness, state.polled_at) {
@@ -239,6 +263,15 @@ mod tests {
     use super::*;
     use crate::clock::ManualClock;
     use crate::store::Store;
+
+    #[test]
+    fn counting_takes_a_small_part_of_the_time() {
+        let ms = |ms: u64| Span::from_ticks(ms * 1_000);
+        for (took, told) in [(ms(0), ms(0)), (ms(10), ms(200)), (ms(1_000), ms(20_000)), (ms(5_000), ms(60_000))] {
+            assert_eq!(told_for(took), told, "{took}");
+        }
+        assert_eq!(told_for(Span::from_ticks(u64::MAX)), MAX_COUNT_AGE);
+    }
 
     #[tokio::test]
     async fn a_stage_that_has_begun_is_noted_at_once() {

@@ -36,7 +36,7 @@ pub struct Backlog {
 }
 
 impl Store {
-    /// What is still to be done; cheap enough to be asked every few seconds, however much is known.
+    /// What is still to be done. A file counts a million messages in some tens of milliseconds, a server in a second.
     ///
     /// # Errors
     /// [`StoreError::Sql`] if the database cannot be read.
