@@ -46,7 +46,7 @@ impl Store {
                 asked.push((name, Release::Never));
                 continue;
             };
-            let (event_keys, held, known_at) = read_held(&transaction, key)?;
+            let Withheld { event_keys, held, known_at } = read_held(&transaction, key)?;
             read += held.len();
             let now = known_at.map_or(now, |known_at| dated(now, known_at));
             let mut limiter = carried(limiter, &subscriber, now);
@@ -117,8 +117,15 @@ fn due(transaction: &Transaction<'_>, now: Timestamp) -> Result<Due, StoreError>
     read().map_err(step("find who may be told of what was withheld"))
 }
 
-/// What is withheld from a subscriber, with the rows of the events, and when what is known of them became known.
-fn read_held(transaction: &Transaction<'_>, key: SubscriberKey) -> Result<(Vec<i64>, Vec<Held>, Option<Timestamp>), StoreError> {
+/// What is withheld from a subscriber.
+struct Withheld {
+    event_keys: Vec<i64>,
+    held: Vec<Held>,
+    /// When the newest version of these events became known.
+    known_at: Option<Timestamp>,
+}
+
+fn read_held(transaction: &Transaction<'_>, key: SubscriberKey) -> Result<Withheld, StoreError> {
     let mut known_at: Option<Timestamp> = None;
     let mut read = || -> sql::Result<Vec<(i64, Held)>> {
         let mut statement = transaction.prepare_cached(queries::HELD)?;
@@ -130,7 +137,7 @@ fn read_held(transaction: &Transaction<'_>, key: SubscriberKey) -> Result<(Vec<i
         rows.collect()
     };
     let (event_keys, held) = read().map_err(step("read what was withheld"))?.into_iter().unzip();
-    Ok((event_keys, held, known_at))
+    Ok(Withheld { event_keys, held, known_at })
 }
 
 /// What one transaction writes for those whom it asked.
