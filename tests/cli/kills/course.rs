@@ -256,11 +256,13 @@ impl<'a> Course<'a> {
         loop {
             self.decided();
             // So many instants at which somebody is woken lie close together that not each is one to look after deliveries.
-            if self.next().is_none_or(|(next, _)| next.since(delivered) >= DELIVERY_STEP) {
+            let mut next = self.next();
+            if next.is_none_or(|(next, _)| next.since(delivered) >= DELIVERY_STEP) {
                 self.delivered();
                 delivered = self.now;
+                next = self.next();
             }
-            let Some((next, shows)) = self.next() else { break };
+            let Some((next, shows)) = next else { break };
             self.stops += 1;
             self.set_clock(next);
             if shows {
