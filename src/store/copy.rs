@@ -80,6 +80,9 @@ impl Store {
     pub fn copy(from: &Location, to: &Location, mut done: impl FnMut(&Copied)) -> Result<Vec<Copied>, StoreError> {
         let (mut source, mut target) = (Store::open_existing(from)?, Store::open(to)?);
         let _locks = (source.alone(from)?, target.alone(to)?);
+        for connection in [&source.connection, &target.connection] {
+            wait_for_the_other(connection).map_err(step("begin a copy"))?;
+        }
         let moment = source.connection.begin_reading().map_err(step("begin reading what is to be copied"))?;
         let transaction = target.connection.begin().map_err(step("begin a copy"))?;
         if let Some((table, _)) = TABLES[1..].iter().find(|(table, _)| !is_empty(&transaction, table)) {
@@ -110,6 +113,14 @@ impl Store {
 fn is_empty(transaction: &Transaction<'_>, table: &str) -> bool {
     let any = transaction.prepare_cached(&format!("SELECT 1 FROM {table} LIMIT 1")).and_then(|mut find| find.exists([]));
     any.is_ok_and(|any| !any)
+}
+
+/// Each side waits while the other works, for minutes where there is much, and a server may end a session that waits.
+fn wait_for_the_other(connection: &Connection) -> sql::Result<()> {
+    if let Some(session) = connection.server() {
+        session.batch("SET idle_session_timeout = 0; SET idle_in_transaction_session_timeout = 0")?;
+    }
+    Ok(())
 }
 
 /// A server plans by the statistics that it has, and with none as if there were next to nothing, until it counts by itself.
