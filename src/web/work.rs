@@ -42,6 +42,13 @@ impl Work {
         Work { computations: Arc::new(Semaphore::new(AT_ONCE)), reader }
     }
 
+    /// The same, whose questions may keep the reader for so long, where the machine is slow.
+    #[must_use]
+    pub fn patient(mut self, longest: Span) -> Work {
+        self.reader.longest = longest;
+        self
+    }
+
     /// Computes off the asynchronous threads, when there is room.
     pub(super) async fn compute<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
         let room = Arc::clone(&self.computations).acquire_owned();

@@ -69,7 +69,9 @@ impl Site {
         let clock: Arc<dyn Clock> = Arc::<ManualClock>::clone(&rig.clock);
         let watching = Watching { feed: FEED.to_owned(), since: clock.now(), stale_after: Span::from_seconds(1_800) };
         let (watching, metrics) = (watch::channel(watching).1, Arc::new(Metrics::new()));
+        // What takes an optimized program a moment takes this one seconds, beside other tests.
         let work = Work::new(Store::open_reader(&rig.path("throttler.db")).expect("the database opens"));
+        let work = work.patient(Span::from_seconds(60));
         let (database, key_of_site) = (rig.parts().database.clone(), key.clone());
         let web = Web { database, clock, key: key_of_site, watching, metrics, access, work, history };
         let server = Server::bind("127.0.0.1:0".parse().expect("an address"), limits).await.expect("a free port");
