@@ -14,7 +14,7 @@ use crate::plan::{Held, Outcome, Release};
 use crate::time::Timestamp;
 
 /// Subscribers that one transaction asks again. Few enough that a new event does not wait long behind them.
-pub(super) const ASKED_AT_ONCE: i64 = 500;
+const ASKED_AT_ONCE: i64 = 500;
 /// What is held for one subscriber and told in one go; more waits for the next message.
 const MAX_HELD: i64 = 10_000;
 /// Withheld events after which a transaction asks nobody further.
@@ -31,7 +31,7 @@ impl Store {
         now: Timestamp,
         mut release: impl FnMut(Candidate<'_>, &[Held]) -> Release,
     ) -> Result<Vec<(String, Release)>, StoreError> {
-        if !is_due(&self.connection, now)? {
+        if !is_due(&self.connection, queries::WAKING, now)? {
             return Ok(Vec::new());
         }
         let begin = self.connection.begin();
@@ -39,7 +39,7 @@ impl Store {
         let mut messages = Writer::new(&transaction, &self.installation);
         let mut writing = Writing::new(&transaction).map_err(step("begin telling of what was withheld"))?;
         let (mut asked, mut read, mut is_told) = (Vec::new(), 0, false);
-        for (key, name, stored) in due(&transaction, now)? {
+        for (key, name, stored) in due(&transaction, queries::WAKING, now)? {
             // Whoever shows the subscriber sees the fault; asking again and again would not mend it.
             let Ok(StoredSubscriber { subscriber, limiter: Ok(limiter), .. }) = stored else {
                 writing.wake(key, None)?;
@@ -96,25 +96,25 @@ impl Store {
     }
 }
 
-/// Whether anybody is to be asked again: looked at without keeping others from writing.
-fn is_due(connection: &Connection, now: Timestamp) -> Result<bool, StoreError> {
-    let due = connection.prepare_cached(queries::WAKING).and_then(|mut statement| statement.exists(params![At(now), 1]));
-    due.map_err(step("find who may be told of what was withheld"))
+/// Whether anybody is to be asked again of those whom `waking` finds: looked at without keeping others from writing.
+pub(super) fn is_due(connection: &Connection, waking: &str, now: Timestamp) -> Result<bool, StoreError> {
+    let due = connection.prepare_cached(waking).and_then(|mut statement| statement.exists(params![At(now), 1]));
+    due.map_err(step("find who may be told of what waits"))
 }
 
 /// A row with its name, and what could be read of it.
-type Due = Vec<(SubscriberKey, String, sql::Result<StoredSubscriber>)>;
+pub(super) type Due = Vec<(SubscriberKey, String, sql::Result<StoredSubscriber>)>;
 
-/// The active subscribers to ask again, those that have been due the longest.
-fn due(transaction: &Transaction<'_>, now: Timestamp) -> Result<Due, StoreError> {
+/// Some hundreds of the active subscribers to ask again, whom `waking` finds, those that have been due the longest.
+pub(super) fn due(transaction: &Transaction<'_>, waking: &str, now: Timestamp) -> Result<Due, StoreError> {
     let read = || -> sql::Result<Due> {
-        let mut statement = transaction.prepare_cached(queries::WAKING)?;
+        let mut statement = transaction.prepare_cached(waking)?;
         let rows = statement.query_map(params![At(now), ASKED_AT_ONCE], |row| {
             Ok((SubscriberKey(row.get(column::KEY)?), row.get(column::NAME)?, StoredSubscriber::from_row(row)))
         })?;
         rows.collect()
     };
-    read().map_err(step("find who may be told of what was withheld"))
+    read().map_err(step("find who may be told of what waits"))
 }
 
 /// What is withheld from a subscriber.

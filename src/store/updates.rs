@@ -4,11 +4,11 @@
 use std::collections::HashSet;
 
 use super::decisions::{CHUNK, Candidate};
-use super::releases::ASKED_AT_ONCE;
+use super::releases::{Due, due, is_due};
 use super::rows::{At, Json};
 use super::shared::{self, Nudge};
 use super::sql::{self, Connection, OptionalExtension, Transaction, named_params, params};
-use super::subscribers::{StoredSubscriber, SubscriberKey, column};
+use super::subscribers::{StoredSubscriber, SubscriberKey};
 use super::telling::{Telling, Version, last_told};
 use super::{Store, StoreError, queries, step};
 use crate::event::Event;
@@ -124,14 +124,14 @@ impl Store {
         now: Timestamp,
         mut decide: impl FnMut(Listener<'_>) -> UpdatePlan,
     ) -> Result<Vec<(String, Option<UpdatePlan>)>, StoreError> {
-        if !is_due(&self.connection, now)? {
+        if !is_due(&self.connection, queries::WAKING_FOR_UPDATES, now)? {
             return Ok(Vec::new());
         }
         let begin = self.connection.begin();
         let transaction = begin.map_err(step("begin telling of updates that waited"))?;
         let mut telling = Telling::new(&transaction, &self.installation, now)?;
         let mut asked = Vec::new();
-        for (key, name, stored) in due(&transaction, now)? {
+        for (key, name, stored) in due(&transaction, queries::WAKING_FOR_UPDATES, now)? {
             let (mut plan, mut wake_at) = (None, None);
             // Whoever shows the subscriber sees the fault of its row; asking again and again would not mend it.
             let readable = stored.ok().filter(|stored| stored.limiter.is_ok());
@@ -169,11 +169,8 @@ fn read_task(connection: &Connection) -> Result<Option<UpdateTask>, StoreError> 
     task.optional().map_err(step("find the next update to tell"))
 }
 
-/// A row with its name, and what could be read of it.
-type Listeners = Vec<(SubscriberKey, String, sql::Result<StoredSubscriber>)>;
-
 /// The next chunk of active subscribers who were told of the event or of one that was merged into it.
-fn listeners(transaction: &Transaction<'_>, task: &UpdateTask) -> Result<Listeners, StoreError> {
+fn listeners(transaction: &Transaction<'_>, task: &UpdateTask) -> Result<Due, StoreError> {
     let read = || -> sql::Result<Vec<_>> {
         let mut statement = transaction.prepare_cached(queries::LISTENERS)?;
         let rows = statement
@@ -197,24 +194,6 @@ fn decided_subscribers(
         rows.collect()
     };
     read().map_err(step("look for updates that are decided"))
-}
-
-/// Whether an update may be told now that waits: looked at without keeping others from writing.
-fn is_due(connection: &Connection, now: Timestamp) -> Result<bool, StoreError> {
-    let due = connection.prepare_cached(queries::WAKING_FOR_UPDATES).and_then(|mut find| find.exists(params![At(now), 1]));
-    due.map_err(step("find who may be told of an update"))
-}
-
-/// The active subscribers to ask again, those that have been due the longest.
-fn due(transaction: &Transaction<'_>, now: Timestamp) -> Result<Listeners, StoreError> {
-    let read = || -> sql::Result<Listeners> {
-        let mut statement = transaction.prepare_cached(queries::WAKING_FOR_UPDATES)?;
-        let rows = statement.query_map(params![At(now), ASKED_AT_ONCE], |row| {
-            Ok((SubscriberKey(row.get(column::KEY)?), row.get(column::NAME)?, StoredSubscriber::from_row(row)))
-        })?;
-        rows.collect()
-    };
-    read().map_err(step("find who may be told of an update"))
 }
 
 /// The largest event of which an update waits for a subscriber, and its newest version.
