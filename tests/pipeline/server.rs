@@ -94,10 +94,10 @@ impl Server {
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         let mut admitted = fs::File::options().append(true).open(data.join("pg_hba.conf")).expect("whom it admits");
         admitted.write_all(admits.as_bytes()).expect("whom it admits");
-        // Whoever stops the server alone sees it start again.
+        // Whoever stops the server alone sees it start again, as long as there is something to start.
         let script = r#"
             directory=$1; shift
-            (while [ ! -e "$directory/over" ]; do "$@" >>"$directory/log" 2>&1; done) & loop=$!
+            (while [ -d "$directory/data" ] && [ ! -e "$directory/over" ]; do "$@" >>"$directory/log" 2>&1; done) & loop=$!
             read -r _
             : >"$directory/over"
             server=$(head -n 1 "$directory/data/postmaster.pid")
