@@ -6,6 +6,8 @@ mod days;
 #[path = "../web/numbers.rs"]
 mod numbers;
 mod play;
+#[path = "../pipeline/port.rs"]
+mod port;
 #[path = "../pipeline/receiver.rs"]
 #[allow(dead_code, reason = "its failures are for the tests of the pipeline")]
 mod receiver;

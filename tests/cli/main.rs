@@ -25,6 +25,8 @@ mod notices;
 mod outbox;
 mod package;
 mod place;
+#[path = "../pipeline/port.rs"]
+mod port;
 mod questions;
 mod reaching;
 #[path = "../pipeline/receiver.rs"]

@@ -1,16 +1,10 @@
 //! Limits in a real Redis as an operator sees them: in the check, the log, the status and the metrics.
 
-use std::net::TcpListener;
-
 use crate::daemon::{Daemon, log, mails, place, wait_for_first_poll};
 use crate::place::{Place, quake, wait_for};
+use crate::port::Port;
 use crate::redis_server::RedisServer;
 use crate::web::{address, ask};
-
-/// A port of this machine's that nobody listens at.
-fn port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port()
-}
 
 /// One who listens at this port, lets in whoever has the password, and whoever comes by the socket.
 async fn redis(port: u16) -> Option<RedisServer> {
@@ -39,7 +33,8 @@ fn limited(port: u16) -> Place {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_check_tells_what_does_not_divide() {
-    let port = port();
+    let held = Port::take();
+    let port = held.address.port();
     let Some(_redis) = redis(port).await else { return };
     let told = limited(port).run(&["config", "check"]).ok();
     let (_, limits) = told.split_once("\n  limits ").expect("limits");
@@ -53,7 +48,8 @@ async fn the_check_tells_what_does_not_divide() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_daemon_tells_where_its_shared_limits_are_and_when_their_store_goes_and_comes_back() {
-    let port = port();
+    let held = Port::take();
+    let port = held.address.port();
     let place = limited(port);
     // Skipped before anything runs.
     let Some(mut redis) = redis(port).await else { return };
@@ -129,7 +125,8 @@ async fn a_daemon_tells_where_its_shared_limits_are_and_when_their_store_goes_an
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_refuses_the_login_is_an_error_at_the_start() {
-    let port = port();
+    let held = Port::take();
+    let port = held.address.port();
     let Some(_redis) = redis(port).await else { return };
     let place = limited(port);
     let wrong = std::fs::read_to_string(place.path("throttler.toml")).expect("a configuration").replace("sesame", "hunter2");

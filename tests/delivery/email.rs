@@ -10,6 +10,7 @@ use throttler::subscriber::{Address, Destination, Preset};
 use throttler::time::Span;
 
 use crate::alerts::{digest_alert, event_alert, hostile_alert, leavable_alert, notice_alert, update_alert, withdrawal_alert};
+use crate::port::Port;
 use crate::smtp_server::{Fault, Script, Server};
 use crate::tls::Authority;
 use crate::webhook::{crypto, now};
@@ -320,8 +321,8 @@ async fn silence_and_hanging_up_in_every_phase_are_tried_again() {
 
 #[tokio::test]
 async fn nobody_listening_is_tried_again() {
-    let port = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("listen").local_addr().expect("address").port();
-    let Outcome::Transient { reason, .. } = attempt(&settings(&format!("smtp://127.0.0.1:{port}"))).await else { panic!("sent") };
+    let port = Port::take();
+    let Outcome::Transient { reason, .. } = attempt(&settings(&format!("smtp://{}", port.address))).await else { panic!("sent") };
     assert!(reason.starts_with("no connection to 127.0.0.1: "), "{reason}");
 }
 

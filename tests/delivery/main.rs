@@ -5,6 +5,8 @@ mod cap;
 mod email;
 mod exim;
 mod guard;
+#[path = "../pipeline/port.rs"]
+mod port;
 mod presets;
 mod real_mail;
 mod render;

@@ -10,6 +10,8 @@ mod formats;
 mod identity;
 mod interest;
 mod poller;
+#[path = "../pipeline/port.rs"]
+mod port;
 mod server;
 mod support;
 mod tls;

@@ -13,6 +13,7 @@ use throttler::feed::{Feed, FeedError, MAX_BODY_BYTES, Poll, Settings, Snapshot,
 use throttler::time::{Span, Timestamp};
 use tokio::io::AsyncWriteExt as _;
 
+use crate::port::Port;
 use crate::server::{Server, install_provider};
 use crate::support::{at, fixture};
 
@@ -324,10 +325,10 @@ async fn a_server_that_is_not_there_or_speaks_no_tls_is_told_with_its_cause() {
     assert!(matches!(error, FeedError::Unreachable { .. }) && error.is_transient(), "{error:?}");
     assert!(error.source().is_some());
 
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
-    let url = format!("http://{closed}/").parse().expect("a feed address");
+    let closed = Port::take();
+    let url = format!("http://{}/", closed.address).parse().expect("a feed address");
     let error = Feed::new(url, &Settings::default()).expect("a feed").poll(now()).await.expect_err("nobody there");
-    assert_eq!(error.to_string(), format!("cannot reach http://{closed}/"));
+    assert_eq!(error.to_string(), format!("cannot reach http://{}/", closed.address));
 }
 
 #[tokio::test]

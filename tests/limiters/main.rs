@@ -9,6 +9,8 @@ mod in_cluster;
 mod in_redis;
 mod layers;
 mod policy;
+#[path = "../pipeline/port.rs"]
+mod port;
 mod promise;
 #[allow(dead_code, reason = "the pipeline's tests pause it")]
 mod redis_server;

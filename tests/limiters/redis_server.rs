@@ -8,6 +8,8 @@ use tempfile::TempDir;
 use throttler::shared::{SharedStore, StoreAddress};
 use throttler::time::Span;
 
+use crate::port::Port;
+
 const PROGRAM: &str = "redis-server";
 
 pub struct RedisServer {
@@ -109,7 +111,8 @@ impl Drop for RedisServer {
 /// A cluster on loopback, of masters that share the slots out among them, and replicas of the first of them.
 pub struct Cluster {
     pub nodes: Vec<RedisServer>,
-    ports: Vec<u16>,
+    /// Of each its own and the one for the others.
+    ports: Vec<(Port, Port)>,
     masters: u32,
 }
 
@@ -118,23 +121,20 @@ const SLOTS: u32 = 16_384;
 impl Cluster {
     /// `None`, with a reason told, where there is no program to start.
     pub async fn start(masters: u32, replicas: u32) -> Option<Cluster> {
-        // Each listens for the others too; all are taken before one is given back.
-        let count = 2 * usize::try_from(masters + replicas).expect("few");
-        let taken: Vec<_> = (0..count).map(|_| std::net::TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
-        let all: Vec<u16> = taken.iter().map(|port| port.local_addr().expect("an address").port()).collect();
-        drop(taken);
-        let (mut nodes, mut ports) = (Vec::new(), Vec::new());
-        for pair in all.chunks(2) {
-            let (port, bus) = (pair[0].to_string(), pair[1].to_string());
+        // Each listens for the others too.
+        let ports: Vec<_> = (0..masters + replicas).map(|_| (Port::take(), Port::take())).collect();
+        let mut nodes = Vec::new();
+        for (port, bus) in &ports {
+            let [port, bus] = [port, bus].map(|port| port.address.port().to_string());
             let options = ["--port", &port, "--cluster-port", &bus, "--bind", "127.0.0.1", "--cluster-enabled", "yes"];
             let more =
                 ["--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no", "--repl-diskless-sync-delay", "0"];
             nodes.push(RedisServer::start(&[&options[..], &more].concat()).await?);
-            ports.push(pair[0]);
         }
-        for (at, node) in (0..).zip(&nodes) {
+        for (at, node) in nodes.iter().enumerate() {
             node.command(&["CLUSTER", "SET-CONFIG-EPOCH", &(at + 1).to_string()]);
-            nodes[0].command(&["CLUSTER", "MEET", "127.0.0.1", &all[2 * at].to_string(), &all[2 * at + 1].to_string()]);
+            let [port, bus] = [&ports[at].0, &ports[at].1].map(|port| port.address.port().to_string());
+            nodes[0].command(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
         }
         let cluster = Cluster { nodes, ports, masters };
         for (at, node) in (0..masters).zip(&cluster.nodes) {
@@ -161,7 +161,7 @@ impl Cluster {
     }
 
     pub fn port(&self, at: usize) -> u16 {
-        self.ports[at]
+        self.ports[at].0.address.port()
     }
 
     /// A store that names this node, by the given time, with patience for a busy machine.

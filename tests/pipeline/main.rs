@@ -18,6 +18,7 @@ mod notices;
 mod opening;
 mod outbox;
 mod outside;
+mod port;
 mod quiet;
 mod receiver;
 #[path = "../limiters/redis_server.rs"]

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::net::{IpAddr, TcpListener};
+use std::net::IpAddr;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tempfile::TempDir;
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 
+use crate::port::Port;
+
 /// Where Debian has the programs of a version.
 const PROGRAMS: &str = "/usr/lib/postgresql";
 
@@ -21,6 +23,8 @@ pub struct Server {
     /// Where its socket is.
     directory: PathBuf,
     port: u16,
+    /// If it is one of this machine's.
+    _port: Option<Port>,
     programs: PathBuf,
     /// When this is closed, be it by the end of the process, the server stops and its directory goes.
     _held: ChildStdin,
@@ -60,8 +64,9 @@ impl Server {
 
     /// The same, also on a port of this machine's, which is nobody else's.
     pub fn on_loopback(settings: &[&str]) -> Server {
-        let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
-        Server::start_on(port, &[settings, &["listen_addresses=127.0.0.1"]].concat(), "")
+        let port = Port::take();
+        let server = Server::start_on(port.address.port(), &[settings, &["listen_addresses=127.0.0.1"]].concat(), "");
+        Server { _port: Some(port), ..server }
     }
 
     /// The same on an address of this machine's, for a network that it is in.
@@ -113,7 +118,7 @@ impl Server {
         }
         let mut watcher = watcher.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("a server");
         let held = watcher.stdin.take().expect("its input");
-        let server = Server { directory, port, programs, _held: held, _watcher: watcher };
+        let server = Server { directory, port, programs, _held: held, _watcher: watcher, _port: None };
         server.wait();
         server
     }

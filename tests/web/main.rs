@@ -8,6 +8,8 @@ mod limits;
 mod numbers;
 mod pages;
 mod play;
+#[path = "../pipeline/port.rs"]
+mod port;
 #[path = "../pipeline/receiver.rs"]
 #[allow(dead_code, reason = "its failures are for the tests of the pipeline")]
 mod receiver;

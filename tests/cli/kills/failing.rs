@@ -8,10 +8,11 @@ use std::time::Duration;
 use throttler::clock::{Clock, ManualClock};
 use throttler::time::Timestamp;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 use super::Chance;
+use crate::port::Port;
 
 /// How many there are, each with a port and so a channel of its own.
 pub const RECEIVERS: usize = 10;
@@ -58,11 +59,10 @@ impl Receivers {
         let (addresses, down) = (Vec::new(), Vec::new());
         let mut receivers = Receivers { addresses, clock: Arc::clone(&clock), down, seen: Arc::clone(&seen) };
         for _ in 0..RECEIVERS {
-            let socket = bound(SocketAddr::from((here, 0)));
-            let address = socket.local_addr().expect("an address");
+            let port = Port::on(here);
+            receivers.addresses.push(port.address);
             let (send, receive) = watch::channel(false);
-            tokio::spawn(serve(socket, address, receive, from_seed, (Arc::clone(&seen), Arc::clone(&clock))));
-            receivers.addresses.push(address);
+            tokio::spawn(serve(port, receive, from_seed, (Arc::clone(&seen), Arc::clone(&clock))));
             receivers.down.push(send);
         }
         receivers
@@ -78,26 +78,13 @@ impl Receivers {
     }
 }
 
-fn bound(address: SocketAddr) -> TcpSocket {
-    let socket = TcpSocket::new_v4().expect("a socket");
-    socket.set_reuseaddr(true).expect("an option");
-    socket.bind(address).expect("its port");
-    socket
-}
-
-/// Listens while it is up. While it is down the port is held by a socket that does not listen, so connections are refused.
-async fn serve(
-    mut socket: TcpSocket,
-    address: SocketAddr,
-    mut down: watch::Receiver<bool>,
-    from_seed: Option<u64>,
-    seen: Witness,
-) {
+/// Listens while it is up; connections are refused while it is down.
+async fn serve(port: Port, mut down: watch::Receiver<bool>, from_seed: Option<u64>, seen: Witness) {
     loop {
         if down.wait_for(|down| !down).await.is_err() {
             return;
         }
-        let listener = socket.listen(256).expect("it listens");
+        let listener = TcpListener::bind(port.address).await.expect("it listens");
         loop {
             tokio::select! {
                 accepted = listener.accept() => {
@@ -112,8 +99,6 @@ async fn serve(
                 }
             }
         }
-        drop(listener);
-        socket = bound(address);
     }
 }
 
