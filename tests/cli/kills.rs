@@ -251,8 +251,7 @@ fn several((from, to): (&str, &str), subscribers: usize, (kills, seed): (u64, Op
         println!(
             "{subscribers} subscribers, {} decisions, {} updates, {} messages, {} requests, {} repeats after acceptance, {} \
              acceptances by receivers that did not answer; {} leases ran out, each of a daemon that was disturbed; {} repeats of \
-             what was answered, each after one of them\n{:?}\n{} stops of the clock, {} of one daemon left alone; {} in all, {} \
-             left alone",
+             what was answered, each after one of them\n{:?}\n{} stops of the clock in {}; one daemon, left alone before, {} in {}",
             left["decisions"].len(),
             left["updates"].len(),
             left["messages"].len(),
@@ -263,8 +262,8 @@ fn several((from, to): (&str, &str), subscribers: usize, (kills, seed): (u64, Op
             seen.told.values().map(|times| times.len() - 1).sum::<usize>(),
             several.found,
             several.stops,
-            expected.stops,
             seconds(SystemClock.now().since(started)),
+            expected.stops,
             seconds(expected.took),
         );
     });
