@@ -1,86 +1,34 @@
-//! A session with a `PostgreSQL` server. Its calls wait for their answers on the caller's thread, as `SQLite`'s do, be it one that
-//! may block or not; the traffic itself is a thread's of its own.
+//! One session: what is asked on it, its transactions and locks, and how it comes back.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::fmt;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
+use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::types::{ToSqlOutput, Value, ValueRef};
-use tokio::runtime::{Builder, Runtime};
+use rusqlite::types::Value;
 use tokio::task::{AbortHandle, JoinHandle};
-use tokio_postgres::types::{IsNull, ToSql as ToServer, Type, private::BytesMut, to_sql_checked};
-use tokio_postgres::{CancelToken, Client, NoTls, Row, Statement};
+use tokio_postgres::types::{ToSql as ToServer, Type};
+use tokio_postgres::{Client, Row, Statement};
 
-use super::Beside;
-use super::dialect::{Parameter, Translated, for_all, translate};
-use super::params::Bound;
+use super::traffic::{answer, connect, lives, runtime};
+use super::values::{Column, Sent, value_of};
+use super::{Cancel, Fault, Result};
 use crate::store::server::ServerUrl;
+use crate::store::sql::Beside;
+use crate::store::sql::dialect::{Parameter, Translated, for_all, translate};
+use crate::store::sql::params::Bound;
 
 /// Statements that a session keeps prepared; they are known texts, so that there are never many more.
 const MAX_PREPARED: usize = 256;
 /// Where sessions tell each other what there is to do.
-pub(super) const CHANNEL: &str = "throttler";
+pub const CHANNEL: &str = "throttler";
 /// Of the two numbers that name a lock the first says what is locked, the second in which schema.
 const WRITING: i32 = 0x7468_7201;
 const POLLING: i32 = 0x7468_7202;
 const WORDING: i32 = 0x7468_7203;
 /// The longest that a server which did not answer is left alone, so that of all who want something of it only one waits at a time.
 const REST: Duration = Duration::from_secs(5);
-
-/// What a server, or the way to it, says.
-#[derive(Debug)]
-pub enum Fault {
-    Server(tokio_postgres::Error),
-    /// Its certificate cannot be verified at all.
-    Roots(String),
-    /// Rows of a transaction that is to be committed were not sent.
-    NotSent,
-    /// A value is not of its column's type.
-    Value(String),
-    /// It does not answer for so long.
-    Silent(Duration),
-    /// What is to be committed was sent, and nothing tells what became of it.
-    Unknown(Box<Fault>),
-}
-
-impl From<tokio_postgres::Error> for Fault {
-    fn from(fault: tokio_postgres::Error) -> Fault {
-        Fault::Server(fault)
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            // The library says only that it was the server's; what it was stands below.
-            Fault::Server(fault) => match fault.as_db_error() {
-                Some(fault) => f.write_str(fault.message()),
-                None => write!(f, "{fault}"),
-            },
-            Fault::Roots(fault) | Fault::Value(fault) => f.write_str(fault),
-            Fault::NotSent => f.write_str("not all rows were sent"),
-            Fault::Silent(patience) => write!(f, "the server does not answer within {} s", patience.as_secs()),
-            Fault::Unknown(fault) => write!(f, "whether it is done is not known: {fault}"),
-        }
-    }
-}
-
-impl std::error::Error for Fault {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Fault::Server(fault) if fault.as_db_error().is_none() => std::error::Error::source(fault),
-            Fault::Unknown(fault) => fault.source(),
-            _ => None,
-        }
-    }
-}
-
-type Result<T> = std::result::Result<T, Fault>;
 
 /// One session, opened anew when it was lost. What was prepared is prepared again.
 pub(in crate::store) struct Session {
@@ -122,7 +70,7 @@ impl Session {
         let (client, traffic) = connect(&url)?;
         let schema = "SELECT coalesce(current_schema()::regnamespace::oid::int4, 0)";
         let schema = answer(url.patience(), client.query_one(schema, &[]))?.get(0);
-        let canceller = Cancel { token: Arc::new(Mutex::new(client.cancel_token())), url: Arc::clone(&url) };
+        let canceller = Cancel::of(&client, Arc::clone(&url));
         let opened = RefCell::new(Opened { client, prepared: HashMap::new(), polls: false });
         Ok(Session {
             url,
@@ -253,7 +201,7 @@ impl Session {
     }
 
     /// Runs a text for one row for all of these, which were gathered: each has a value for every parameter from `?1` on.
-    pub fn execute_for_all(&self, sql: &str, rows: &[Vec<Value>]) -> super::Result<()> {
+    pub fn execute_for_all(&self, sql: &str, rows: &[Vec<Value>]) -> crate::store::sql::Result<()> {
         self.gathered.set(self.gathered.get().saturating_sub(rows.len()));
         if rows.is_empty() {
             return Ok(());
@@ -403,193 +351,4 @@ impl Session {
         let statement = self.answer(client.prepare(&for_all(sql, &names)))?;
         Ok((types, statement))
     }
-}
-
-/// Ends a session's statement from outside.
-#[derive(Clone)]
-pub(in crate::store) struct Cancel {
-    /// Of the session as it was opened last.
-    token: Arc<Mutex<CancelToken>>,
-    url: Arc<ServerUrl>,
-}
-
-impl Cancel {
-    fn is_for(&self, client: &Client) {
-        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = client.cancel_token();
-    }
-
-    /// Asks for it, and does not wait for it.
-    pub fn now(&self) {
-        let token = self.token.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (tls, patience) = (self.url.tls(), self.url.patience());
-        runtime().spawn(async move {
-            // The statement may be over, or its server gone.
-            let _ = match tls {
-                Ok(Some(tls)) => within(patience, token.cancel_query(tls)).await,
-                _ => within(patience, token.cancel_query(NoTls)).await,
-            };
-        });
-    }
-}
-
-/// A session, and the task of its traffic.
-fn connect(url: &ServerUrl) -> Result<(Client, AbortHandle)> {
-    let (tls, config) = (url.tls().map_err(Fault::Roots)?, url.config().clone());
-    // Looking for the server's name and connecting take tasks of the thread's own.
-    let patience = url.patience();
-    let connecting = runtime().spawn(within(patience, async move {
-        Ok(if let Some(tls) = tls {
-            let (client, connection) = config.connect(tls).await?;
-            // Whoever asks next learns that it is closed.
-            (client, tokio::spawn(async move { drop(connection.await) }).abort_handle())
-        } else {
-            let (client, connection) = config.connect(NoTls).await?;
-            (client, tokio::spawn(async move { drop(connection.await) }).abort_handle())
-        })
-    }));
-    match wait(connecting) {
-        Ok(Err(Fault::Server(fault))) if has_timed_out(&fault) => Err(Fault::Silent(patience)),
-        Ok(connected) => connected,
-        Err(fault) => std::panic::resume_unwind(fault.into_panic()),
-    }
-}
-
-/// Whether a host was not there in time, as the library says it.
-fn has_timed_out(fault: &tokio_postgres::Error) -> bool {
-    let source = std::error::Error::source(fault).and_then(|source| source.downcast_ref::<std::io::Error>());
-    source.is_some_and(|source| source.kind() == std::io::ErrorKind::TimedOut)
-}
-
-/// Whether a server that is busy with something lets anybody else in, or refuses to in words of its own.
-fn lives(url: &ServerUrl) -> bool {
-    match connect(url) {
-        Ok(_) => true,
-        Err(Fault::Server(fault)) => fault.as_db_error().is_some(),
-        Err(_) => false,
-    }
-}
-
-/// The library waits for a connection only, and not for what is said on it.
-pub(super) async fn within<T>(
-    patience: Duration,
-    opening: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>,
-) -> Result<T> {
-    Ok(tokio::time::timeout(patience, opening).await.map_err(|_| Fault::Silent(patience))??)
-}
-
-/// The thread of all sessions' traffic.
-pub(super) fn runtime() -> &'static Runtime {
-    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    RUNTIME.get_or_init(|| {
-        let mut builder = Builder::new_multi_thread();
-        // A process that cannot have one more thread cannot do anything else either.
-        builder
-            .worker_threads(1)
-            .thread_name("postgres")
-            .enable_all()
-            .build()
-            .expect("a thread for the traffic with the database")
-    })
-}
-
-/// Runs a future that others drive, on this thread, as long as this.
-fn answer<T>(patience: Duration, asked: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>) -> Result<T> {
-    // The timer is that of the thread of the traffic.
-    let _its_timers = runtime().enter();
-    wait(within(patience, asked))
-}
-
-/// Runs a future that others drive, on this thread, which sleeps meanwhile.
-fn wait<T>(future: impl Future<Output = T>) -> T {
-    struct Sleeper(Thread);
-
-    impl Wake for Sleeper {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-
-    let waker = Waker::from(Arc::new(Sleeper(std::thread::current())));
-    let mut context = Context::from_waker(&waker);
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut context) {
-            Poll::Ready(done) => return done,
-            Poll::Pending => std::thread::park(),
-        }
-    }
-}
-
-/// The values of all rows for one parameter.
-#[derive(Debug)]
-struct Column<'v>(Vec<Sent<'v>>);
-
-impl<'v> Column<'v> {
-    fn of(rows: &'v [Vec<Value>], at: usize, kind: &Type) -> Result<Column<'v>> {
-        let value = |row: &'v Vec<Value>| Sent(row.get(at).map_or(ValueRef::Null, ValueRef::from));
-        let values: Vec<Sent<'v>> = rows.iter().map(value).collect();
-        match values.iter().map(Sent::kind).find(|found| *found != Type::UNKNOWN && found != kind) {
-            Some(found) => Err(Fault::Value(format!("the value of ?{} is {found}: expected {kind}", at + 1))),
-            None => Ok(Column(values)),
-        }
-    }
-}
-
-impl ToServer for Column<'_> {
-    fn to_sql(&self, kind: &Type, out: &mut BytesMut) -> std::result::Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
-        self.0.as_slice().to_sql(kind, out)
-    }
-
-    fn accepts(_: &Type) -> bool {
-        true
-    }
-
-    to_sql_checked!();
-}
-
-fn value_of<'p>(parameter: &Parameter, bound: &'p [Bound<'_>]) -> ValueRef<'p> {
-    let found = match parameter {
-        Parameter::Number(number) => bound.get(*number),
-        Parameter::Name(name) => bound.iter().find(|(known, _)| known == &Some(name.as_str())),
-    };
-    match found.map(|(_, value)| value) {
-        Some(ToSqlOutput::Borrowed(value)) => *value,
-        Some(ToSqlOutput::Owned(value)) => value.into(),
-        // As for SQLite, what is not bound is nothing.
-        _ => ValueRef::Null,
-    }
-}
-
-/// A value on its way to the server.
-#[derive(Debug)]
-struct Sent<'v>(ValueRef<'v>);
-
-impl Sent<'_> {
-    /// Nothing is of any type: the server finds out which.
-    fn kind(&self) -> Type {
-        match self.0 {
-            ValueRef::Null => Type::UNKNOWN,
-            ValueRef::Integer(_) => Type::INT8,
-            ValueRef::Real(_) => Type::FLOAT8,
-            ValueRef::Text(_) => Type::TEXT,
-            ValueRef::Blob(_) => Type::BYTEA,
-        }
-    }
-}
-
-impl ToServer for Sent<'_> {
-    fn to_sql(&self, kind: &Type, out: &mut BytesMut) -> std::result::Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
-        match self.0 {
-            ValueRef::Null => Ok(IsNull::Yes),
-            ValueRef::Integer(value) => value.to_sql(kind, out),
-            ValueRef::Real(value) => value.to_sql(kind, out),
-            ValueRef::Text(value) | ValueRef::Blob(value) => value.to_sql(kind, out),
-        }
-    }
-
-    fn accepts(_: &Type) -> bool {
-        true
-    }
-
-    to_sql_checked!();
 }
