@@ -6,8 +6,8 @@ use std::path::Path;
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 
-use super::deliveries::Letters;
 use super::events::fresh_key;
+use super::leases::Letters;
 use super::rows::{At, optional_at};
 use super::sql::{self, OptionalExtension, named_params};
 use super::{Store, StoreError, step};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::deliveries::{Letters, lease, settle_one, take_back_leases};
+use super::leases::{Letters, lease, settle_one, take_back_leases};
 use super::outbox::{DeliveryStatus, MessageRow, message_row};
 use super::rows::{At, Json, Word, optional_at};
 use super::sql::{self, Connection, OptionalExtension, Row, Transaction, named_params, params};
