@@ -1,13 +1,11 @@
 //! The daemon: ingest, dispatch, deliver and notify, joined by rows. Each stage takes no input but the database, is idempotent, and
 //! runs on a nudge or a timer; recovery after a crash is the normal path.
 
-mod channels;
 mod database;
 pub mod deliver;
 pub mod dispatch;
 mod gap;
 pub mod ingest;
-mod lined_up;
 mod metrics;
 pub mod notify;
 mod operator;
@@ -20,9 +18,8 @@ mod systemd;
 mod vanished;
 mod vitals;
 
-pub use channels::Egress;
 pub use database::Database;
-pub use deliver::Deliverer;
+pub use deliver::{Deliverer, Egress};
 pub use dispatch::Dispatched;
 pub use gap::GapCloser;
 pub use ingest::Ingester;

@@ -263,7 +263,7 @@ fn what_a_layer_may_import_is_no_breach() {
     assert!(broken("src/plan.rs", "use crate::time::Span;").is_empty());
     assert!(broken("src/replay.rs", "use crate::plan;").is_empty());
     assert!(broken("src/feed/poller.rs", "use super::wire;\nuse crate::feed::error;\nuse crate::time::Span;").is_empty());
-    assert!(broken("src/daemon/deliver.rs", "use super::Database;\nuse crate::store::Store;").is_empty());
+    assert!(broken("src/daemon/dispatch.rs", "use super::Database;\nuse crate::store::Store;").is_empty());
     assert!(broken("src/plan.rs", "// crate::store\nconst A: &str = \"crate::store\";").is_empty());
     assert!(broken("src/plan.rs", "#[cfg(test)]\nmod tests {\n use crate::store::Store;\n}").is_empty());
 }

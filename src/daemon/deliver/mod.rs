@@ -1,5 +1,10 @@
 //! Deliver: from the outbox to the destinations, and back to a receipt in the row.
 
+mod attempt;
+mod channels;
+mod lined_up;
+mod notices;
+
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,35 +12,30 @@ use std::sync::Arc;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 
-use super::channels::{Channels, Class, Egress, Told};
-use super::lined_up::LinedUp;
-use super::metrics::Attempt;
+pub use self::attempt::{MAX_AGE, RETRY_BASE, RETRY_MAX};
+pub use self::channels::Egress;
+
+use self::attempt::{Attempted, Measured, attempt, not_attempted};
+use self::channels::{Channels, Class, Told};
+use self::lined_up::LinedUp;
 use super::outside::{Asked, Outside};
 use super::settings::Sending;
-use super::{Contact, Database, Metrics, Operator};
-use crate::backoff;
-use crate::breaker::{Allowed, Change};
+use super::{Database, Metrics, Operator};
+use crate::breaker::Change;
 use crate::channel::{Channel, Lane};
-use crate::clock::{Clock, Stopwatch};
-use crate::delivery::{Delivery, Outcome, WebhookSecret};
+use crate::clock::Clock;
+use crate::delivery::Delivery;
 use crate::limiter::Verdict;
 use crate::notice::Way;
-use crate::store::{Ahead, Claim, Claimed, ClaimedNotice, Claims, Room as _, Settlement, Store, StoreError};
+use crate::store::{Ahead, Claim, Claimed, Claims, Room as _, Settlement, Store, StoreError};
 use crate::time::{Span, Timestamp};
 
 /// Attempts under way at once.
 pub const MAX_IN_FLIGHT: usize = 512;
 /// How long an attempt is nobody else's: well above what its timeouts allow.
 pub const LEASE: Span = Span::from_seconds(300);
-/// The first repeat comes within this, each further one within twice as much, up to [`RETRY_MAX`].
-pub const RETRY_BASE: Span = Span::from_seconds(30);
-/// The longest wait between two attempts that the receiver did not ask for.
-pub const RETRY_MAX: Span = Span::from_seconds(3_600);
-/// The longest that a notice waits under its lease for its turn where what leaves is limited.
-const MAX_NOTICE_WAIT: Span = Span::from_seconds(30);
-/// An alert that could not be delivered for this long is given up.
-pub const MAX_AGE: Span = Span::from_seconds(86_400);
-
+/// Under which target attempts log what became of them.
+const LOG: &str = "throttler::daemon::deliver";
 /// What the outbox says of attempts that a stop cut off.
 const CUT_OFF: &str = "cut off by a stop of the daemon, after which it may arrive twice";
 
@@ -65,26 +65,6 @@ pub struct Deliverer {
     /// Channels whose probe failed, with what it said: what waited too long for them is given up.
     failed_probes: Vec<(Channel, String)>,
     metrics: Arc<Metrics>,
-}
-
-/// What one attempt leaves.
-struct Attempted {
-    delivery_key: i64,
-    lane: Lane,
-    /// Of a notice, by which way it went.
-    way: Option<Way>,
-    settlement: Settlement,
-    told: Told,
-    /// `None` if there was none in the end.
-    measured: Option<Measured>,
-}
-
-/// How an attempt went.
-struct Measured {
-    attempt: Attempt,
-    took: Span,
-    /// From the first sight of its event to its receipt.
-    latency: Option<Span>,
 }
 
 impl Deliverer {
@@ -313,61 +293,6 @@ impl Deliverer {
         }
     }
 
-    /// The same for notices, after the alerts: when to look again.
-    async fn turn_of_notices(
-        &mut self,
-        failed_probes: Vec<(Channel, String)>,
-        now: Timestamp,
-    ) -> Result<Option<Timestamp>, StoreError> {
-        let Some(operator) = self.operator.clone() else { return Ok(None) };
-        // An alert under way probes a channel that failed; without one a notice may.
-        let mut openings = self.channels.openings(now);
-        let may_go = |contact: &&Contact| {
-            let channel = contact.channel();
-            let allowed = !matches!(self.channels.allows(&channel, now), Allowed::Nothing { .. });
-            let in_time = allowed && self.channels.wait(&channel, now) <= MAX_NOTICE_WAIT;
-            in_time && !self.notices.contains(&contact.way) && openings.take(&Lane::untagged(channel))
-        };
-        let ways: Vec<Way> = operator.contacts.iter().filter(may_go).map(|contact| contact.way).collect();
-        let given_up: Vec<(Way, String)> = failed_probes
-            .into_iter()
-            .flat_map(|(channel, reason)| {
-                let by_it = operator.contacts.iter().filter(move |contact| contact.channel() == channel);
-                by_it.map(move |contact| (contact.way, too_old(&reason)))
-            })
-            .collect();
-        let (owner, settled) = (self.owner.clone(), self.ended_notices.clone());
-        let done = self.database.with(move |store| {
-            let claim = Claim { owner: &owner, most: ways.len(), lease: LEASE, now };
-            for (way, reason) in given_up {
-                store.give_up_notices(way, now.minus(MAX_AGE), &reason, now)?;
-            }
-            let claimed = store.settle_and_claim_notices(&settled, claim, &ways)?;
-            Ok((claimed, store.next_notice_due(now)))
-        });
-        let (claimed, next_due) = done.await?;
-        self.ended_notices.clear();
-        for claimed in claimed {
-            if let Some(contact) = operator.contact(claimed.way) {
-                self.begin_notice(claimed, contact.clone(), now);
-            }
-        }
-        next_due
-    }
-
-    fn begin_notice(&mut self, claimed: ClaimedNotice, contact: Contact, now: Timestamp) {
-        let (lane, way) = (Lane::untagged(contact.channel()), contact.way);
-        let wait = self.channels.begun(&lane, Class::Notice, now).since(now);
-        self.metrics.admitted(&self.channels.covering(&lane));
-        let (delivery, clock) = (Arc::clone(&self.delivery), Arc::clone(&self.clock));
-        let task = self.attempts.spawn(async move {
-            sleep(wait.to_std()).await;
-            attempt_notice(&delivery, &*clock, claimed, contact).await
-        });
-        self.notices.push(way);
-        self.tasks.insert(task.id(), (lane, Some(way)));
-    }
-
     fn begin(&mut self, claimed: Claimed, now: Timestamp) {
         let lane = claimed.lane.clone();
         let is_limited = self.channels.is_limited(&lane);
@@ -557,129 +482,11 @@ impl Deliverer {
     }
 }
 
-/// Without randomness waits are merely less spread out.
-fn random() -> u64 {
-    getrandom::u64().unwrap_or(u64::MAX)
-}
-
-async fn attempt(delivery: &Delivery, clock: &dyn Clock, mut claimed: Claimed, is_limited: bool) -> Attempted {
-    let (since_start, begun_at) = (Stopwatch::start(), clock.now());
-    claimed.alert.unsubscribe_url = delivery.unsubscribe_url(claimed.enrolment);
-    let secrets: Result<Vec<WebhookSecret>, _> = claimed.secret.iter().map(|secret| secret.parse()).collect();
-    let (outcome, told) = match secrets {
-        Ok(secrets) => {
-            let outcome = delivery.deliver(&claimed.destination, &claimed.preset, &secrets, &claimed.alert, clock.now()).await;
-            let told = told_by(&outcome);
-            (outcome, told)
-        }
-        Err(fault) => {
-            let reason = format!("the webhook's secret cannot be read: {fault}");
-            (Outcome::Transient { reason, retry_after: None, host_failed: false }, Told::Nothing)
-        }
-    };
-    log(&claimed, &outcome);
-    let now = clock.now();
-    let (attempt, latency) = match outcome {
-        Outcome::Delivered { .. } => (Attempt::Delivered, claimed.first_seen_at.map(|seen_at| now.since(seen_at))),
-        Outcome::Transient { .. } => (Attempt::Transient, None),
-        Outcome::Permanent { .. } => (Attempt::Permanent, None),
-    };
-    let measured = Some(Measured { attempt, took: since_start.elapsed(), latency });
-    // What it waited for a limit before the first attempt is not the destination's fault.
-    let age_from = (is_limited && claimed.attempts == 0).then_some(begun_at);
-    let settlement = settlement(outcome, claimed.attempts, (claimed.waits_since, age_from), now, random());
-    Attempted { delivery_key: claimed.delivery_key, lane: claimed.lane, way: None, settlement, told, measured }
-}
-
-async fn attempt_notice(delivery: &Delivery, clock: &dyn Clock, claimed: ClaimedNotice, contact: Contact) -> Attempted {
-    let (lane, Contact { way, destination, preset, secrets }) = (Lane::untagged(contact.channel()), contact);
-    let outcome = delivery.deliver(&destination, &preset, &secrets, &claimed.alert, clock.now()).await;
-    let told = told_by(&outcome);
-    let notice = &claimed.alert.id;
-    match &outcome {
-        Outcome::Delivered { detail } => tracing::info!(notice, "delivered: {detail}"),
-        Outcome::Transient { reason, .. } => tracing::warn!(notice, "not delivered yet: {reason}"),
-        Outcome::Permanent { reason, .. } => tracing::error!(notice, "given up: {reason}"),
-    }
-    let settlement = settlement(outcome, claimed.attempts, (claimed.waits_since, None), clock.now(), random());
-    Attempted { delivery_key: claimed.delivery_key, lane, way: Some(way), settlement, told, measured: None }
-}
-
-/// What the outcome of an attempt tells of its channel.
-fn told_by(outcome: &Outcome) -> Told {
-    match outcome {
-        Outcome::Transient { host_failed: true, retry_after, .. } => Told::Failed { retry_after: *retry_after },
-        _ => Told::Answered,
-    }
-}
-
-/// What is left of a claim whose recipient is gone: settling drops it.
-fn not_attempted(claimed: Claimed) -> Attempted {
-    let Claimed { delivery_key, lane, .. } = claimed;
-    Attempted { delivery_key, lane, way: None, settlement: Settlement::GivenBack, told: Told::Nothing, measured: None }
-}
-
 fn too_old(reason: &str) -> String {
     format!("given up after waiting {MAX_AGE} for a host that fails: {reason}")
 }
 
-fn log(claimed: &Claimed, outcome: &Outcome) {
-    let (alert, subscriber) = (&claimed.alert.id, &claimed.alert.subscriber);
-    match outcome {
-        Outcome::Delivered { detail } => tracing::info!(alert, subscriber, "delivered: {detail}"),
-        Outcome::Transient { reason, .. } => tracing::warn!(alert, subscriber, "not delivered yet: {reason}"),
-        Outcome::Permanent { reason, disable: false } => tracing::error!(alert, subscriber, "given up: {reason}"),
-        Outcome::Permanent { reason, disable: true } => {
-            tracing::error!(alert, subscriber, "given up, and the subscriber is disabled: {reason}");
-        }
-    }
-}
-
-/// What an attempt's outcome means for its row. `attempts` is how often it was attempted before; its age counts from
-/// `waits_since` or, where that is given, from `age_from`.
-fn settlement(
-    outcome: Outcome,
-    attempts: u32,
-    (waits_since, age_from): (Timestamp, Option<Timestamp>),
-    now: Timestamp,
-    random: u64,
-) -> Settlement {
-    match outcome {
-        Outcome::Delivered { detail } => Settlement::Delivered { detail },
-        Outcome::Permanent { reason, disable } => Settlement::Dead { reason, disable },
-        Outcome::Transient { reason, retry_after, .. } => {
-            let failures = attempts.saturating_add(1);
-            let wait = backoff::at_least(backoff::delay(failures, RETRY_BASE, RETRY_MAX, random), retry_after);
-            let at = now.plus(wait);
-            if at.since(age_from.unwrap_or(waits_since)) > MAX_AGE {
-                Settlement::Dead { reason: format!("given up after {failures} attempts in {MAX_AGE}: {reason}"), disable: false }
-            } else {
-                Settlement::Retry { at, reason, age_from }
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_failing_delivery_is_repeated_later_and_later_and_then_given_up() {
-        let created = Timestamp::from_millis(0).expect("the epoch");
-        let failing = |failures, now: u64, retry_after| {
-            let outcome = Outcome::Transient { reason: "busy".into(), retry_after, host_failed: false };
-            settlement(outcome, failures, (created, None), created.plus(Span::from_seconds(now)), u64::MAX)
-        };
-        let at = |seconds| created.plus(Span::from_seconds(seconds));
-        let Settlement::Retry { at: first, .. } = failing(0, 0, None) else { panic!("the first failure is repeated") };
-        assert_eq!(first, at(30), "the longest wait that chance allows after the first failure");
-        let Settlement::Retry { at: tenth, .. } = failing(10, 0, None) else { panic!("the tenth failure is repeated") };
-        assert!(tenth > at(30) && tenth <= at(3_600), "{tenth}");
-        let Settlement::Retry { at: asked, .. } = failing(0, 0, Some(Span::from_seconds(7_200))) else {
-            panic!("it is repeated")
-        };
-        assert!(asked >= at(7_200), "what the receiver asks for is honoured: {asked}");
-        assert!(matches!(failing(40, 86_400, None), Settlement::Dead { disable: false, .. }));
-    }
+/// Without randomness waits are merely less spread out.
+fn random() -> u64 {
+    getrandom::u64().unwrap_or(u64::MAX)
 }

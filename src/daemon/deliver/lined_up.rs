@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
-use super::deliver::LEASE;
+use super::LEASE;
 use crate::channel::{Channel, Lane};
 use crate::store::{Claimed, Place};
 use crate::time::{Span, Timestamp};
