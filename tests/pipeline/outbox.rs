@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use throttler::channel::Lane;
 use throttler::clock::Clock;
+use throttler::daemon::deliver::LEASE;
 use throttler::daemon::{Deliverer, Egress};
 use throttler::limiter::{Algorithm, Policy};
-use throttler::store::{Claim, DeliveryStatus, StoreError};
+use throttler::store::{Claim, DeliveryStatus, Store, StoreError};
 use throttler::subscriber::{Destination, Standing, Subscriber};
 use throttler::time::Span;
 
@@ -307,4 +308,29 @@ async fn a_message_says_what_it_said_when_it_was_decided() {
         "the first event as it was told and as it is known, and the second"
     );
     rig.check_books();
+}
+
+#[tokio::test]
+async fn a_lease_lasts_from_when_the_daemon_gets_its_database() {
+    let mut rig = Rig::with(&[]).await;
+    rig.add(&[rig.hooked("anna")]);
+    decided(&mut rig, 6.0).await;
+    let (is_busy, was_busy) = tokio::sync::oneshot::channel();
+    let (go_on, goes_on) = std::sync::mpsc::channel();
+    let (database, clock, later) = (rig.parts().database.clone(), Arc::clone(&rig.clock), rig.clock_plus(MINUTE));
+    let busy = tokio::spawn(async move {
+        let work = move |_: &mut Store| {
+            is_busy.send(()).expect("who waits for it");
+            goes_on.recv().expect("who waits with it");
+            clock.set(later);
+            Ok(())
+        };
+        database.with(work).await
+    });
+    was_busy.await.expect("busy");
+    // The turn is the first to be polled, so that it has begun when the database goes on.
+    let (turned, ()) = tokio::join!(rig.parts().deliverer.turn(), async { go_on.send(()).expect("who is busy") });
+    turned.expect("a turn");
+    busy.await.expect("work").expect("done");
+    assert_eq!(rig.number("SELECT lease_until FROM outbox"), later.plus(LEASE).ticks());
 }

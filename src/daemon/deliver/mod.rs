@@ -146,8 +146,10 @@ impl Deliverer {
         let most = MAX_IN_FLIGHT.saturating_sub(self.alerts_under_way());
         let (written, failed_probes, waiting) = (settled.len(), self.failed_probes.clone(), self.lined_up.keys());
         let probes = failed_probes.len();
-        let database = self.database.clone();
+        let (database, clock) = (self.database.clone(), Arc::clone(&self.clock));
         let work = database.with(move |store| {
+            // Leases last from when it gets the database, which others may have had for long.
+            let now = clock.now();
             let claim = Claim { owner: &owner, most, lease: LEASE, now };
             let ahead = Ahead { lanes: &lanes, most: most_ahead };
             let claims = store.settle_and_claim(&settled, claim, &mut rooms, ahead)?;

@@ -41,8 +41,9 @@ impl Deliverer {
                 by_it.map(move |contact| (contact.way, too_old(&reason)))
             })
             .collect();
-        let (owner, settled) = (self.owner.clone(), self.ended_notices.clone());
+        let (owner, settled, clock) = (self.owner.clone(), self.ended_notices.clone(), Arc::clone(&self.clock));
         let done = self.database.with(move |store| {
+            let now = clock.now();
             let claim = Claim { owner: &owner, most: ways.len(), lease: LEASE, now };
             for (way, reason) in given_up {
                 store.give_up_notices(way, now.minus(MAX_AGE), &reason, now)?;
